@@ -325,4 +325,4 @@ class Results:
 
 def load(results: str | Path = "results") -> Results:
     """Read a folder of results. Raises ``envbench.EnvbenchError`` if it has none."""
-    return Results(load_folder(Path(results), _warn))
+    return Results(load_folder(Path(results), _warn, every_window=True))

@@ -72,7 +72,7 @@ def export(results: Path, output: Path, wanted: str | None, runs: bool) -> None:
     from pandas import DataFrame
 
     kind = _kind(output, wanted)
-    found = load_folder(results, warn)
+    found = load_folder(results, warn, every_window=runs)
     frame = DataFrame(
         of_runs(found.records, found.locations, found.selection)
         if runs

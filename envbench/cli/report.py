@@ -12,6 +12,7 @@ from envbench.cli.options import RESULTS, FilePath, option
 from envbench.cli.terminal import print_json, tell, warn
 from envbench.errors import EnvbenchError, UsageError
 from envbench.machine import catalogue
+from envbench.model import RuntimeFact
 from envbench.report.contents import BlockContent, block_contents
 from envbench.report.data_export import SCHEMA, measured_json, ratios_json
 from envbench.report.markdown.document import Filled, extended, filled, fresh, is_plain
@@ -76,7 +77,8 @@ def report(
     if html:
         from envbench.report.html.page import html_page
 
-        page = html_page(loaded.selection, known.profiles, loaded.records)
+        runtimes = [each for each in loaded.records if isinstance(each, RuntimeFact)]
+        page = html_page(loaded.selection, known.profiles, runtimes)
         files = {output or results / "report.html": Filled(text=page)}
     else:
         own = None if into or output or as_json else results / "README.md"

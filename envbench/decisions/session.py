@@ -18,7 +18,9 @@ from envbench.model import Behaviour, Cell, Run
 from envbench.stats.block_model import Adjusted, BlockModel, Ratio, TrialRate, fit
 from envbench.stats.summary import rate
 
-_NOTHING = BlockModel(cells=(), adjusted={}, ratios={}, error_spread={}, block_spread={}, degrees=0)
+_NOTHING = BlockModel(
+    cells=(), adjusted={}, pairs=None, error_spread={}, block_spread={}, degrees=0
+)
 
 
 @dataclass(frozen=True, kw_only=True)

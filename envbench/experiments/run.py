@@ -48,7 +48,7 @@ from envbench.model import (
 )
 from envbench.results.memory_lines import with_memory_lines
 from envbench.results.reading import run_of
-from envbench.stats.summary import QUICK_S, Summary, summarise
+from envbench.stats.summary import QUICK_S, Summary, summarise, with_costs
 
 AFTER: dict[Other, float] = {"latency": 0.6, "returns": 0.2, "reset": 0.2}  # seconds per trial
 QUICK_AFTER: dict[Other, float] = {"latency": 0.3, "reset": 0.1}
@@ -222,7 +222,7 @@ class RunExperiment(Experiment[Figures]):
         for run in runs(done, plan, facts):
             by_cell.get(run.cell.key, []).append(run)
         every = by_cell.values()
-        made = [summarise(own, cpus=cpus, alone=alone) for own in every if own]
+        made = [with_costs(summarise(own, cpus=cpus, alone=alone), own) for own in every if own]
         return Figures(
             summaries=with_memory_lines([(plan, each) for each in made]),
             session=session(runs(done, plan, facts), plan.behaviour),

@@ -5,12 +5,15 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from envbench.errors import UsageError
 from envbench.machine import catalogue
-from envbench.model import Record, Run, RuntimeFact, Verification
+from envbench.model import Record, Run, RuntimeFact, Verification, Windows
 from envbench.results import store
 from envbench.results.measured_cells import Location, without_figures
 from envbench.results.reading import joined
@@ -30,13 +33,16 @@ class Loaded(NamedTuple):
     locations: dict[str, Location]
 
 
-def load_files(paths: Sequence[Path], warn: Warn, results: Path | None = None) -> Loaded:
+def load_files(
+    paths: Sequence[Path], warn: Warn, results: Path | None = None, *, every_window: bool = False
+) -> Loaded:
     """The contents of these files, and what the other files of their folders verified.
 
-    Their recorded names are relative to the folder ``results``.
+    Their recorded names are relative to the folder ``results``. ``every_window``: also of runs that
+    the selection does not show. They need several times the memory.
     """
     with _no_collection():
-        return _load(paths, warn, results)
+        return _load(paths, warn, results, every_window=every_window)
 
 
 @contextmanager
@@ -51,16 +57,18 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _load(paths: Sequence[Path], warn: Warn, results: Path | None) -> Loaded:
+def _load(paths: Sequence[Path], warn: Warn, results: Path | None, *, every_window: bool) -> Loaded:
     records: list[Record] = []
     locations: dict[str, Location] = {}
+    places: dict[str, Path] = {}  # the file of each record
     for path in paths:
         reading = store.read(path)
         archive = joined(reading.records)
-        records += archive.records
+        records += archive.records if every_window else map(_slim, archive.records)
         name = (path if results is None else path.relative_to(results)).as_posix()
         for known, line in archive.lines.items():
             locations.setdefault(known, Location(known, name, line))
+            places.setdefault(known, path)
         warn([*reading.warnings, *(f"{path}: {warning}" for warning in archive.warnings)])
     folders = dict.fromkeys(path.parent for path in paths)
     for path in (each for folder in folders for each in store.in_folder(folder)):
@@ -70,7 +78,17 @@ def _load(paths: Sequence[Path], warn: Warn, results: Path | None) -> Loaded:
             found = joined(reading.records).records
             records += [each for each in found if isinstance(each, Verification | RuntimeFact)]
     hosts = {name: each.match.host for name, each in catalogue().profiles.items()}
-    selection = select(records, locations, {name: host for name, host in hosts.items() if host})
+
+    @lru_cache(maxsize=2)  # cells of one table are mostly of one file
+    def read_again(path: Path) -> dict[str, Run]:
+        again = joined(store.read(path).records).records
+        return {each.run_id: each for each in again if isinstance(each, Run)}
+
+    def whole(runs: Sequence[Run]) -> list[Run]:
+        return [read_again(places[each.run_id]).get(each.run_id, each) for each in runs]
+
+    named = {name: host for name, host in hosts.items() if host}
+    selection = select(records, locations, named, tuple if every_window else whole)
     warn(selection.warnings)
     shown = [
         without_figures(each) if isinstance(each, Run) and selection.refuses(each.cell) else each
@@ -79,9 +97,18 @@ def _load(paths: Sequence[Path], warn: Warn, results: Path | None) -> Loaded:
     return Loaded(shown, selection, locations)
 
 
-def load_folder(results: Path, warn: Warn) -> Loaded:
+def _slim(record: Record) -> Record:
+    """A record with what the selection needs of it. Runs have many windows, and few are shown."""
+    if not isinstance(record, Run):
+        return record
+    return msgspec.structs.replace(
+        record, warmup=Windows(), resets=Windows(), latency=None, returns=None
+    )
+
+
+def load_folder(results: Path, warn: Warn, *, every_window: bool = False) -> Loaded:
     """The contents of a folder of results. Raises ``UsageError`` where it has nothing to show."""
-    found = load_files(store.files(results), warn, results)
+    found = load_files(store.files(results), warn, results, every_window=every_window)
     if not (found.selection.measured or found.selection.published):
         begun = "no finished measurements" if found.records else "no results"
         first = "envbench run --env atari --backend envpool-async --numenv 8"

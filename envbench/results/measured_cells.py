@@ -71,6 +71,7 @@ class Measured:
     code: str = ""  # Python that makes the same environments, as its last run reports
     spot: Agreement | None = None  # of a trial some of whose steps the reference followed
     doubt: str = ""  # why its figure is shown, but not ranked
+    runs: tuple[Run, ...] = ()  # as recorded, the interrupted ones too
     locations: tuple[Location, ...] = ()  # of its runs' records, where known
     session: Session = field(default_factory=Session)  # it and the other cells of its plan
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean, stdev
 
 from envbench.decisions.drift import Drift, Uncertain, drift, ratio_between
@@ -23,7 +24,7 @@ from envbench.model import Cell, Fingerprint
 from envbench.results.measured_cells import Measured
 from envbench.stats.intervals import RUNS_FOR_INTERVAL, Interval, ratio_interval
 
-MOST_SESSIONS = 30  # of a cell that show the drift
+MOST_SESSIONS = 10  # of a cell that show the drift: more are hardly more exact, and each is fitted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,10 +46,27 @@ class Relation:
 
 @dataclass(frozen=True, kw_only=True)
 class Relations:
-    """The drift between sessions, of figures and of figures relative to the kernel."""
+    """The drift between sessions, of figures and of figures relative to the kernel.
+
+    ``sessions``: each cell's measurements that show it.
+    """
 
     figures: Drift | None = None
-    beside_kernel: Drift | None = None
+    sessions: Sequence[Sequence[Measured]] = ()
+
+    @cached_property
+    def beside_kernel(self) -> Drift | None:
+        """The drift of figures relative to the kernel. For this, each session is fitted."""
+        beside: list[tuple[str, dict[str, float]]] = []
+        for group in self.sessions:
+            for kernel in sorted({name for each in group for name in each.session.kernels}):
+                values = {
+                    each.plan_id: value.log
+                    for each in group
+                    if (value := _beside(each.session, each.cell, kernel))
+                }
+                beside.append((group[0].plan.fingerprint, values))
+        return drift(beside)
 
     def between(self, found: Measured, to: Measured) -> Relation | None:
         """The FPS of one divided by those of the other; None where one has no figure."""
@@ -97,28 +115,20 @@ def relations(complete: Iterable[Iterable[Measured]]) -> Relations:
     Only sessions of one host with the same packages show its drift: the newest of each cell, since
     every one has to be fitted.
     """
-    raw: list[tuple[str, dict[str, float]]] = []
-    beside: list[tuple[str, dict[str, float]]] = []
+    sessions: list[list[Measured]] = []
     for every in complete:
         groups: dict[tuple[str, ...], list[Measured]] = defaultdict(list)
         for each in every:
             if each.fingerprint is not None and each.fps and not each.quick:
                 same = each.runtime, each.session.kernel_packages
                 groups[each.fingerprint.host, each.plan.fingerprint, *same].append(each)
-        for (_, machine, *_), every_session in groups.items():
-            group = sorted(every_session, key=lambda each: each.when)[-MOST_SESSIONS:]
-            if len(group) < 2:
-                continue
-            raw.append((machine, {each.plan_id: math.log(each.fps or 1.0) for each in group}))
-            kernels = {name for each in group for name in each.session.kernels}
-            for kernel in sorted(kernels):
-                values = {
-                    each.plan_id: value.log
-                    for each in group
-                    if (value := _beside(each.session, each.cell, kernel))
-                }
-                beside.append((machine, values))
-    return Relations(figures=drift(raw), beside_kernel=drift(beside))
+        newest = (sorted(each, key=lambda e: e.when)[-MOST_SESSIONS:] for each in groups.values())
+        sessions.extend(group for group in newest if len(group) > 1)
+    figures = drift(
+        (group[0].plan.fingerprint, {each.plan_id: math.log(each.fps or 1.0) for each in group})
+        for group in sessions
+    )
+    return Relations(figures=figures, sessions=sessions)
 
 
 def common_kernels(found: Measured, to: Measured) -> list[str]:

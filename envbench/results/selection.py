@@ -50,12 +50,13 @@ from envbench.results.measured_cells import (
     Verified,
     judged,
     row_of,
+    without_figures,
 )
 from envbench.results.memory_lines import with_memory_lines
 from envbench.results.plausible import plausible
 from envbench.results.relations import Relations, relations
 from envbench.results.verifications import newest_verifications
-from envbench.stats.summary import QUICK_S, summarise
+from envbench.stats.summary import QUICK_S, summarise, with_costs
 from envbench.text import counted, one_line
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
@@ -87,11 +88,13 @@ def select(
     records: Iterable[Record],
     locations: Mapping[str, Location] | None = None,
     hosts: Mapping[str, str] | None = None,
+    whole: Callable[[Sequence[Run]], Sequence[Run]] = tuple,
 ) -> Selection:
     """The measurements to show from the records of all files. ``locations``: of each record.
     ``hosts``: the host of each machine profile that names one.
 
-    If ``records`` has runs of a plan, it has the plan, too.
+    If ``records`` has runs of a plan, it has the plan, too. Its runs may lack their
+    warm-up, resets, latencies and returns: ``whole`` gives them back to those of a shown cell.
     """
     records, locations = list(records), locations or {}
     machines = {each.hash: each.fingerprint for each in records if isinstance(each, MachineFact)}
@@ -114,7 +117,15 @@ def select(
         found = max(every, key=shown_first)
         figures = [each for each in every if each.fps is not None]
         newer += sum(each.when > found.when for each in figures)
-        best.append(replace(found, times=sum(not each.quick for each in figures)))
+        recorded = tuple(whole(found.runs))
+        best.append(
+            replace(
+                found,
+                summary=with_costs(found.summary, recorded),
+                runs=recorded,
+                times=sum(not each.quick for each in figures),
+            )
+        )
     summaries = with_memory_lines([(each.plan, each.summary) for each in best])
     best = [replace(each, summary=own) for each, own in zip(best, summaries, strict=True)]
     if newer:
@@ -131,6 +142,8 @@ def select(
     for each in best:
         badge = selection.badge(each.cell)
         summary, own = judged(each.summary, badge), sessions[each.plan_id]
+        if badge == REFUSES:
+            each = replace(each, runs=tuple(map(without_figures, each.runs)))
         selection.measured.append(replace(each, badge=badge, summary=summary, session=own))
     compared = (
         [replace(each, session=sessions.get(each.plan_id, each.session)) for each in every]
@@ -298,6 +311,7 @@ def _measured(
         threads=backends.threads_of(last.facts),
         code=str(last.facts.get("code") or ""),
         spot=next((run.agreement for run in runs if run.agreement), None),
+        runs=tuple(runs),
         locations=tuple(locations[name] for name in summary.runs if name in locations),
     )
 

@@ -25,11 +25,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from envbench.stats.intervals import TWO_SIDED, Interval
 
 if TYPE_CHECKING:  # numpy is imported where a model is fitted
+    import numpy as np
+    from numpy.typing import NDArray
+
     from envbench.stats.reml import Array, Design, Fit
 
 LARGEST = 700.0  # the logarithm of a rate or a ratio, in absolute value
@@ -81,12 +86,38 @@ class Adjusted:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Pairs:
+    """Pairs of cells by their places. ``logs`` are the cells' adjusted logarithms, (p,).
+
+    The others are (p, p): is there a ratio, and its standard error, degrees of freedom and
+    half-width (NaN where unknown)."""
+
+    logs: Array
+    joined: NDArray[np.bool_]
+    errors: Array
+    degrees: Array
+    halves: Array
+
+    def ratio(self, one: int, other: int) -> Ratio | None:
+        if not self.joined[one, other]:
+            return None
+        log, half = float(self.logs[one] - self.logs[other]), float(self.halves[one, other])
+        if math.isnan(half):
+            return Ratio(ratio=_exp(log))
+        return Ratio(
+            ratio=_exp(log),
+            error=float(self.errors[one, other]),
+            degrees=float(self.degrees[one, other]),
+            interval=_limits(log, half),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class BlockModel:
     """The fitted model.
 
     ``cells`` are in the order in which they first appeared. ``adjusted`` holds each cell that
-    shares a block with another one. ``ratios`` holds each pair of cells that a chain of blocks
-    connects, once: (cell, to).
+    shares a block with another one. ``pairs`` holds the logarithms of ratios.
 
     ``error_spread`` and ``block_spread`` are the standard deviations of the error and of
     block×class by class, as shares (0.02 is 2 %). They are empty where nothing can be estimated;
@@ -97,16 +128,28 @@ class BlockModel:
 
     cells: tuple[str, ...]
     adjusted: Mapping[str, Adjusted]
-    ratios: Mapping[tuple[str, str], Ratio]
+    pairs: Pairs | None
     error_spread: Mapping[str, float]
     block_spread: Mapping[str, float]
     degrees: int
 
     def ratio(self, cell: str, to: str) -> Ratio | None:
         """Return the ratio of two cells in either order; None where nothing connects them."""
-        if (found := self.ratios.get((to, cell))) is not None:
-            return found.inverse
-        return self.ratios.get((cell, to))
+        one, other = self._places.get(cell), self._places.get(to)
+        if self.pairs is None or one is None or other is None or one == other:
+            return None
+        found = self.pairs.ratio(min(one, other), max(one, other))
+        return found.inverse if found and one > other else found
+
+    @cached_property
+    def ratios(self) -> dict[tuple[str, str], Ratio]:
+        """Each pair of cells that a chain of blocks connects, once: (cell, to)."""
+        every = ((pair, self.ratio(*pair)) for pair in combinations(self.cells, 2))
+        return {pair: ratio for pair, ratio in every if ratio}
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {cell: place for place, cell in enumerate(self.cells)}
 
 
 def fit(trials: Sequence[TrialRate]) -> BlockModel:
@@ -115,6 +158,8 @@ def fit(trials: Sequence[TrialRate]) -> BlockModel:
     A cell may have several trials in a block. Raises ValueError where a rate is not a positive
     finite number, or a cell has two classes.
     """
+    from threadpoolctl import threadpool_limits
+
     from envbench.stats import reml
 
     if not trials or not all(0 < each.rate < math.inf for each in trials):
@@ -124,8 +169,12 @@ def fit(trials: Sequence[TrialRate]) -> BlockModel:
     if len({(each.cell, each.steps_in) for each in trials}) > len(cells):
         raise ValueError("a cell has two classes")
     design, values = _read(trials, cells, classes)
-    fitted = reml.fit(design, values) if design.degrees > 0 else reml.least_squares(design, values)
-    return _model(design, fitted, cells, classes)
+    with threadpool_limits(1):  # the matrices are small: several threads only wait for each other
+        if design.degrees > 0:
+            fitted = reml.fit(design, values)
+        else:
+            fitted = reml.least_squares(design, values)
+        return _model(design, fitted, cells, classes)
 
 
 def _read(
@@ -153,7 +202,9 @@ def _model(design: Design, fit: Fit, cells: Sequence[str], classes: Sequence[str
     return BlockModel(
         cells=tuple(cells),
         adjusted=_adjusted(design, cells, logs, errors, halves),
-        ratios=_ratios(design, cells, logs, errors, degrees, halves),
+        pairs=Pairs(
+            logs=logs, joined=design.joined > 0, errors=errors, degrees=degrees, halves=halves
+        ),
         error_spread=dict(zip(classes, spreads, strict=False)),
         block_spread=dict(zip(classes, spreads[len(classes) :], strict=False)),
         degrees=design.degrees,
@@ -186,28 +237,6 @@ def _of_pairs(design: Design, fit: Fit) -> tuple[Array, Array, Array]:
     growth = np.diagonal(fit.growth)
     errors = np.sqrt(variance + growth[:, None] + growth - 2 * fit.growth)
     return errors, degrees, stdtrit(degrees, TWO_SIDED) * errors
-
-
-def _ratios(
-    design: Design, cells: Sequence[str], logs: Array, errors: Array, degrees: Array, halves: Array
-) -> dict[tuple[str, str], Ratio]:
-    import numpy as np
-
-    ones, others = np.nonzero(np.triu(design.joined, 1))
-    log, half = logs[ones] - logs[others], halves[ones, others]
-    # Finite and positive, as in ``_exp``.
-    middles, lows, highs = np.exp(np.clip([log, log - half, log + half], -LARGEST, LARGEST))
-    columns = [middles, lows, highs, errors[ones, others], degrees[ones, others]]
-    found = {}
-    for one, other, middle, low, high, error, degree in zip(
-        ones.tolist(), others.tolist(), *(each.tolist() for each in columns), strict=True
-    ):
-        if math.isnan(low):
-            ratio = Ratio(ratio=middle)
-        else:
-            ratio = Ratio(ratio=middle, error=error, degrees=degree, interval=(low, high))
-        found[cells[one], cells[other]] = ratio
-    return found
 
 
 def _adjusted(

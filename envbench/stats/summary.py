@@ -17,8 +17,8 @@ why, and the cell fails.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from envbench.model import LARGEST_FPS, Cell, Failure, Run, Windows
 from envbench.stats.costs import Costs, costs
@@ -52,13 +52,13 @@ def rate(run: Run) -> Rate:
     windows = run.measured
     if trouble := _impossible(windows, run.cell.numenv):
         return Rate(invalid=trouble)
-    reasons = [windows.invalid.get(str(i), "") for i in range(len(windows.ns))]
-    awake = [i for i, reason in enumerate(reasons) if not reason.startswith("suspend")]
-    valid = [i for i in awake if not reasons[i]]
-    awake_ns, valid_ns = (sum(windows.ns[i] for i in each) for each in (awake, valid))
+    places = range(len(windows.ns) if windows.invalid else 0)
+    invalid = {i: why for i in places if (why := windows.invalid.get(str(i)))}
+    asleep = [i for i, why in invalid.items() if why.startswith("suspend")]
+    awake_ns, valid_ns = (_without(windows.ns, each) for each in (asleep, invalid))
     disturbed = 2 * valid_ns < awake_ns
     every = disturbed or run.alternated
-    steps = sum(windows.steps[i] for i in (awake if every else valid))
+    steps = _without(windows.steps, asleep if every else invalid)
     if steps == 0:
         return Rate(invalid="no step was made in any window that counts")
     frames, seconds = steps * run.cell.frame_skip, (awake_ns if every else valid_ns) / 1e9
@@ -66,6 +66,11 @@ def rate(run: Run) -> Rate:
     if not (frames <= LARGEST_FPS * seconds and frames / seconds > 0):
         return Rate(invalid="its figure is zero or impossibly high")
     return Rate(steps=steps, seconds=seconds, frames=frames, disturbed=disturbed)
+
+
+def _without(column: Sequence[int], windows: Iterable[int]) -> int:
+    """The sum of a column, without these windows."""
+    return sum(column) - sum(column[i] for i in windows)
 
 
 def _impossible(windows: Windows, numenv: int) -> str:
@@ -133,10 +138,18 @@ def summarise(runs: Sequence[Run], *, cpus: int = 1, alone: bool = False) -> Sum
         interval=None if any(run.quick for run in finished) else interval(speeds),
         runs=[run.run_id for run in finished],
         flags=_flags(finished, rates, cpus, alone=alone),
-        costs=costs(finished),
         speeds=tuple(speeds),
         frames_per_cpu_s=_frames_per_cpu_s(finished),
     )
+
+
+def with_costs(summary: Summary, runs: Sequence[Run]) -> Summary:
+    """The summary of these runs, with their costs, unless the cell failed. They take longer to find
+    than everything else in it."""
+    if summary.failure is not None:
+        return summary
+    counted = set(summary.runs)
+    return replace(summary, costs=costs([run for run in runs if run.run_id in counted]))
 
 
 def _frames_per_cpu_s(runs: Sequence[Run]) -> float | None:

@@ -63,15 +63,13 @@ def slices_per_run(cells: Cells) -> int:
     return min(MOST_SLICES, max(FEWEST_SLICES, PAGE_SLICES // max(1, runs)))
 
 
-def opened(
-    found: Measured, results: MachineResults, runs: Mapping[str, Run], slices: int
-) -> dict[str, Any]:
-    """One cell as plain values, for the page's script. ``runs``: by id. ``slices``: of each run, at
-    most."""
+def opened(found: Measured, results: MachineResults, slices: int) -> dict[str, Any]:
+    """One cell as plain values, for the page's script. ``slices``: of each run, at most."""
     summary, cell, plan = found.summary, found.cell, found.plan
     low, high = summary.interval or (None, None)
     adjusted_low, adjusted_high = (found.adjusted and found.adjusted.interval) or (None, None)
     places = {at.record: at.place for at in found.locations}
+    runs = {run.run_id: run for run in found.runs}
     return {
         "address": address(found),
         "machine": results.title,

@@ -11,14 +11,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 
 import msgspec
 
 from envbench import __version__
 from envbench.machine import Profiles
-from envbench.model import Record, Run, RuntimeFact
+from envbench.model import RuntimeFact
 from envbench.report.html.cells import (
     address,
     cells_of,
@@ -36,20 +36,18 @@ SCRIPTS = ["uPlot.iife.min.js", "page.js", "tables.js", "curves.js", "cell.js"] 
 _NUMBER = re.compile(r"(?:[≠≈] )*[*±]{0,2}(\d[\d,]*(?:\.\d+)?)(?=$|[\s*=])")
 
 
-def html_page(selection: Selection, profiles: Profiles, records: Sequence[Record]) -> str:
+def html_page(selection: Selection, profiles: Profiles, runtimes: Iterable[RuntimeFact]) -> str:
     """Return the whole page as text."""
     from jinja2 import Environment, StrictUndefined
 
     every = _newest_first(list(machine_results(selection, profiles).values()))
     cells = cells_of(every)
-    runs = {each.run_id: each for each in records if isinstance(each, Run)}
-    runtimes = {each.hash: each for each in records if isinstance(each, RuntimeFact)}
     page, slices = Sections(every), slices_per_run(cells)
     data = msgspec.json.encode(
         {
-            "cells": [opened(found, results, runs, slices) for found, results in cells],
+            "cells": [opened(found, results, slices) for found, results in cells],
             "charts": page.charts,
-            "runtimes": {name: runtime_json(each) for name, each in runtimes.items()},
+            "runtimes": {each.hash: runtime_json(each) for each in runtimes},
         }
     ).decode()
     environment = Environment(
