@@ -70,8 +70,8 @@ class Run(TrialResult, frozen=True, kw_only=True):
     """One trial of a ``run`` plan.
 
     ``alternated``: it shared its block with another trial, perhaps the reference kernel's.
-    ``without_others``: it did not alternate with another cell, although the plan has several cells
-    and lets them alternate.
+    ``without_others``: its plan lets cells alternate, but it did not alternate with another one,
+    or, as the only cell, with its kernel.
     """
 
     run_id: str

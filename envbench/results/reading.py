@@ -260,6 +260,7 @@ def run_of(plan: Plan, block: BlockRecord, trial: TrialRecord, facts: Facts) -> 
     beside = {"before": trial.before, "environment": trial.environment}
     design, own = plan.design, [each for each in block.trials if not each.arm]
     blocks = isinstance(design, RunDesign) and design.block_size > 1  # older plans have none
+    alone = len(own) == 1 and (len(plan.cells) > 1 or len(block.trials) == 1)
     return Run(
         run_id=trial.trial_id,
         plan_id=plan.plan_id,
@@ -270,7 +271,7 @@ def run_of(plan: Plan, block: BlockRecord, trial: TrialRecord, facts: Facts) -> 
         arm=trial.arm,
         quick=isinstance(design, RunDesign) and design.quick,
         alternated=blocks and len(block.trials) > 1,
-        without_others=blocks and len(plan.cells) > 1 and len(own) == 1,
+        without_others=blocks and alone,
         facts={**facts.get(trial.facts, {}), **{k: v for k, v in beside.items() if v}},
         **_result(trial),
     )

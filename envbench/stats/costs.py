@@ -60,8 +60,9 @@ class Costs:
     energy: Energy | None = None
 
 
-def costs(runs: Sequence[Run]) -> Costs:
-    """Return the costs of one cell's finished runs."""
+def costs(runs: Sequence[Run], interrupted: Sequence[Run] = ()) -> Costs:
+    """Return the costs of one cell's finished runs. One that was ``interrupted`` may have been the
+    first of its session."""
     # A spot check comes before the first timed step, and keeps its results in memory.
     plain = [run for run in runs if not run.spot]
     # Quick runs start beside each other.
@@ -75,7 +76,7 @@ def costs(runs: Sequence[Run]) -> Costs:
         start_s=median(starts) if starts else None,
         first_step_s=median(first) if first else None,
         first_steps_s=(min(first), max(first)) if first else None,
-        start_up=_start_up(sorted(plain, key=lambda run: (run.round, run.started_utc))),
+        start_up=_start_up(plain, interrupted),
         memory_bytes=max((run.peak_memory_bytes or 0 for run in plain), default=0) or None,
         gpu_memory_bytes=max((run.peak_gpu_memory_bytes or 0 for run in plain), default=0) or None,
         latency=latency(run.latency for run in runs if run.latency),
@@ -85,10 +86,14 @@ def costs(runs: Sequence[Run]) -> Costs:
     )
 
 
-def _start_up(runs: Sequence[Run]) -> dict[str, Phase] | None:
-    """``runs``: in the order of their starts. One that failed before its first step has none."""
-    timed = [run for run in runs if run.times and not run.quick]
-    if not timed or timed[0] is not runs[0]:
+def _start_up(runs: Sequence[Run], interrupted: Sequence[Run]) -> dict[str, Phase] | None:
+    """None where the first process of the session has no times: it was interrupted, or failed."""
+
+    def began(run: Run) -> tuple[int, str]:
+        return run.round, run.started_utc
+
+    timed = sorted((run for run in runs if run.times and not run.quick), key=began)
+    if not timed or began(timed[0]) > min(map(began, (*runs, *interrupted))):
         return None
     phases = {phase: [_running_s(run, f"{phase}_ns") for run in timed] for phase in PHASES}
     return {

@@ -148,8 +148,9 @@ def with_costs(summary: Summary, runs: Sequence[Run]) -> Summary:
     than everything else in it."""
     if summary.failure is not None:
         return summary
-    counted = set(summary.runs)
-    return replace(summary, costs=costs([run for run in runs if run.run_id in counted]))
+    finished = [run for run in runs if run.run_id in set(summary.runs)]
+    interrupted = [run for run in runs if run.run_id not in set(summary.runs)]
+    return replace(summary, costs=costs(finished, interrupted))
 
 
 def _frames_per_cpu_s(runs: Sequence[Run]) -> float | None:

@@ -246,6 +246,8 @@ def test_a_run_says_whether_its_cell_alternated_with_other_cells() -> None:
     assert without_others(made, *cells) == [False] * 3
     assert without_others(made, cells[0]) == [True]
     assert without_others(plan(cells[:1]), cells[0]) == [False]  # "one-go" says that
+    alone = record(plan(cells[:1]), 0, cells[:1])  # without a kernel, as on a GPU
+    assert run_of(plan(cells[:1]), alone, alone.trials[0], {}).without_others
     design = msgspec.structs.replace(made.design_as(RunDesign), block_size=1)
     assert without_others(msgspec.structs.replace(made, design=design), cells[0]) == [False]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from helpers.record_factories import make_run, make_windows
+from helpers.record_factories import make_failure, make_run, make_windows
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -110,6 +110,13 @@ def test_a_single_process_is_cold() -> None:
 
 def test_no_process_counts_as_cold_if_the_first_one_has_no_times() -> None:
     assert costs([make_run(round=0, times=None), started(1, 3)]).start_up is None
+
+
+def test_no_process_counts_as_cold_if_an_interrupted_one_was_first() -> None:
+    stopped = started(0, 40, run_id="stopped", failure=make_failure(reason="interrupted"))
+    assert costs([started(1, 3)], [stopped]).start_up is None
+    later = started(2, 3, run_id="later", failure=make_failure(reason="interrupted"))
+    assert costs([started(1, 3)], [later]).start_up is not None
 
 
 # ---------------------------------------------------------------- energy

@@ -141,7 +141,7 @@ class Sections:
                     **fields(curve, "place published"),
                     "points": [
                         [p.numenv, p.fps, p.low, p.high, places.get((curve.label, p.numenv)),
-                         p.quick is True]
+                         p.apart or ""]
                         for p in curve.points
                     ],
                 }

@@ -30,8 +30,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
 LINES: tuple[Any, ...] = ("-", (0, (7, 1.5)), (0, (5, 1, 1, 1)))
 DASHED = (0, (3, 2))  # published figures
 CEILING: dict[str, Any] = {"color": "#555555", "linewidth": 1.2, "linestyle": (0, (1, 2))}
-HOLLOW = {"linestyle": "none", "markerfacecolor": "white"}  # a quick figure
-QUICK: dict[str, Any] = {"color": "#555555", "marker": "o", "markersize": 4.5, **HOLLOW}
+HOLLOW = {"linestyle": "none", "markerfacecolor": "white"}  # a figure apart
+APART: dict[str, Any] = {"color": "#555555", "marker": "o", "markersize": 4.5, **HOLLOW}
 
 COLUMNS = 2  # charts side by side
 WIDTH, HEIGHT, LINE = 6.4, 3.6, 0.18  # inches: a chart, and a line of the legend
@@ -109,8 +109,9 @@ def as_figure(picture: Picture) -> Iterator[Figure]:
         if any(chart.ceiling for chart in picture.charts):
             legend.append(("ceiling (engine alone)", CEILING))
         curves = [curve for chart in picture.charts for curve in chart.curves]
-        if any(point.quick for curve in curves for point in curve.points):
-            legend.append(("measured quickly (--quick)", QUICK))
+        apart = {point.apart for curve in curves for point in curve.points if point.apart}
+        if apart:
+            legend.append((f"not ranked: {', '.join(sorted(map(str, apart)))}", APART))
         names = [name for name, _ in legend]
         across = min(COLUMNS, len(picture.charts))
         down = -(-len(picture.charts) // across)
@@ -252,8 +253,8 @@ def number(value: float) -> str:
 def _draw_curve(axes: Axes, curve: Curve, look: Look) -> None:
     numenvs = [point.numenv for point in curve.points]
     axes.plot(numenvs, [point.fps for point in curve.points], **look)
-    if quick := [(point.numenv, point.fps) for point in curve.points if point.quick]:
-        axes.plot(*zip(*quick, strict=True), **{**look, **HOLLOW})
+    if apart := [(point.numenv, point.fps) for point in curve.points if point.apart]:
+        axes.plot(*zip(*apart, strict=True), **{**look, **HOLLOW})
     known = [
         (point.numenv, point.low, point.high)
         for point in curve.points

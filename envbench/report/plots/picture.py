@@ -24,14 +24,15 @@ STYLE = 5  # increment it when drawing changes: files of an older style are redr
 class Point(msgspec.Struct, frozen=True):
     """FPS at one number of environments, with its interval if there is one.
 
-    ``quick`` is unset where it is not true, so that existing digests stay as they are.
+    ``apart`` says why it cannot be compared with the others: ``quick`` or ``another session``.
+    It is unset for most, so that existing digests stay as they are.
     """
 
     numenv: int
     fps: float
     low: float | None = None
     high: float | None = None
-    quick: bool | msgspec.UnsetType = msgspec.UNSET
+    apart: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +73,8 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 def chart(results: MachineResults, *, published: bool = False) -> Chart:
     """Make the chart of one machine, perhaps with its published figures."""
     measured = [
-        _curve(label, row[0].cell.backend, map(_point, row)) for label, row in results.rows.items()
+        _curve(label, row[0].cell.backend, (_point(each, results) for each in row))
+        for label, row in results.rows.items()
     ]
     return Chart(
         title=results.heading,
@@ -81,9 +83,13 @@ def chart(results: MachineResults, *, published: bool = False) -> Chart:
     )
 
 
-def _point(found: Measured) -> Point:
-    low, high = found.span or (None, None)
-    return Point(found.numenv, found.figure or 0.0, low, high, found.summary.quick or msgspec.UNSET)
+def _point(found: Measured, results: MachineResults) -> Point:
+    figure, (low, high) = found.figure or 0.0, found.span or (None, None)
+    if found.summary.quick:
+        return Point(found.numenv, figure, low, high, "quick")
+    if found.plan_id != results.session:  # its interval says nothing about the other points
+        return Point(found.numenv, figure, apart="another session")
+    return Point(found.numenv, figure, low, high)
 
 
 def _published(figures: Iterable[Published]) -> list[Curve]:

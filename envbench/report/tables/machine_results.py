@@ -29,7 +29,7 @@ class MachineResults:
     task: str
     section: Section = ""
     profile: Profile | None
-    ceiling: Measured | None = None
+    ceilings: list[Measured] = field(default_factory=list)
     measured: list[Measured] = field(default_factory=list)
     published: list[Published] = field(default_factory=list)
     verified: dict[str, Verified] = field(default_factory=dict)
@@ -59,6 +59,12 @@ class MachineResults:
         ran = {found.cell.backend for found in self.measured}
         waiting = [backends.of_record(name) for name in self.planned.rows if name not in ran]
         return [each.label for each in waiting if each.by_hand]
+
+    @cached_property
+    def ceiling(self) -> Measured | None:
+        """The best measurement of the ceiling, of the table's session if it has one."""
+        own = self.session
+        return max(self.ceilings, key=lambda each: (each.plan_id == own, each.rank), default=None)
 
     @property
     def top(self) -> float | None:
@@ -112,7 +118,8 @@ class MachineResults:
 
     @cached_property
     def session(self) -> str:
-        """The plan that most figures are of, the newest of several: only these are ranked."""
+        """The plan that most of the shown figures are of, the newest of several: only these are
+        ranked."""
         plans = Counter(found.plan_id for found in self.with_figures)
         began = {found.plan_id: found.plan.started_utc for found in self.with_figures}
         return max(plans, key=lambda name: (plans[name], began[name], name), default="")
@@ -292,7 +299,7 @@ def _results(
         task=task,
         section=section,
         profile=profile,
-        ceiling=max(ceilings, key=lambda found: found.rank, default=None),
+        ceilings=ceilings,
         measured=group.get(key, []),
         relations=selection.relations,
         verified={

@@ -154,7 +154,7 @@ def test_published_figures_have_their_own_tables(place: Path) -> None:
     (chart,) = page.charts
     (curve,) = [each for each in chart["curves"] if each["published"]]
     assert curve["label"] == "For-loop, published"
-    assert curve["points"] == [[8, 4893.0, None, None, None, False]]
+    assert curve["points"] == [[8, 4893.0, None, None, None, ""]]
 
 
 def test_the_page_has_only_the_shown_plan_of_a_cell(place: Path) -> None:

@@ -89,9 +89,15 @@ def test_a_quick_figure_has_a_hollow_marker_that_the_legend_explains() -> None:
     with plots.as_figure(drawn) as figure:
         (legend,) = figure.legends
         names = [text.get_text() for text in legend.get_texts()]
-        assert names == ["For-loop", "EnvPool (async)", "measured quickly (--quick)"]
+        assert names == ["For-loop", "EnvPool (async)", "not ranked: quick"]
         (hollow,) = [line for line in figure.axes[0].lines if line.get_markerfacecolor() == "white"]
         assert hollow.get_xydata().tolist() == [[4, 720]]
+
+
+def test_a_figure_of_another_session_has_a_hollow_marker_and_no_interval() -> None:
+    other = measured_plan({("for-loop", 4): 45}, plan_id="other")
+    (curve, _) = picture([*HERE, *other], "atari laptop").charts[0].curves
+    assert curve.points[1] == Point(4, 720.0, apart="another session")
 
 
 def test_the_digest_of_a_picture_without_quick_figures_stays_as_it_was() -> None:
@@ -216,7 +222,7 @@ def test_no_picture_loses_its_legend_however_long_its_names() -> None:
         figure.canvas.draw()
         (axes,) = figure.axes
         (legend,) = figure.legends
-        assert len(legend.get_texts()) == 9
+        assert len(legend.get_texts()) == 10  # nine rows, and "not ranked: another session"
         whole, inside = figure.bbox, legend.get_window_extent()
         assert whole.x0 <= inside.x0 < inside.x1 <= whole.x1
         assert whole.y0 <= inside.y0 < inside.y1 <= whole.y1

@@ -586,5 +586,6 @@ def test_the_note_shows_the_ceiling_and_a_column_shows_each_rows_share_of_it():
     assert table["For-loop"][-1] == "50 %"
     assert table["EnvPool (async)"][-1] == "75 %"
     assert "Ceiling: ALE alone, on 12 cores: 3,200.0 ±0 % FPS (2025-11-20)." in text
+    assert "It is of another session: shares are approximate." in text
     assert "Ceiling" not in table
     assert rendered([*rows, *ceiling], text) == text

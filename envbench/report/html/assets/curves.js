@@ -13,7 +13,7 @@ function describe(curve, point, chart) {
   const half = low === null ? "" : ` ±${number(width, width >= 0.95 || width < 0.05 ? 0 : 1)} %`;
   const share = chart.ceiling ? `, ${number((100 * fps) / chart.ceiling)} % of the ceiling` : "";
   const many = `${number(numenv)} environment${numenv === 1 ? "" : "s"}`;
-  return `${curve.label} at ${many}: ${number(fps, fps < 100 ? 2 : 0)} FPS${half}${share}${point[5] ? " (quick)" : ""}`;
+  return `${curve.label} at ${many}: ${number(fps, fps < 100 ? 2 : 0)} FPS${half}${share}${point[5] ? ` (${point[5]})` : ""}`;
 }
 
 // How a curve is drawn: rows of one backend share a colour, not a dash.
