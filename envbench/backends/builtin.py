@@ -151,8 +151,9 @@ _NEEDS = [  # for families that a Python library steps
 _ASYNC_POOL = """\
 envs.async_reset()
 while training:
-    observations, rewards, terminated, truncated, info = envs.recv()
-    envs.send(policy(observations), info["env_id"])
+    obs, rewards, *ended, info = envs.recv()
+    terminated, truncated = ended
+    envs.send(policy(obs), info["env_id"])
 """
 _gymnasium = partial(
     Backend,

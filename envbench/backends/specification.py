@@ -192,10 +192,11 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 GYMNASIUM_LOOP = """\
-observations, info = envs.reset()
+obs, info = envs.reset()
 while training:
-    actions = policy(observations)
-    observations, rewards, terminated, truncated, info = envs.step(actions)
+    result = envs.step(policy(obs))
+    obs, rewards, *ended, info = result
+    terminated, truncated = ended
 """
 ACTIONS = Setting(
     name="actions",

@@ -53,7 +53,7 @@ def test_the_code_of_a_committed_cell_makes_its_environments_and_steps_them(
 ) -> None:
     code = code_of(found)
     assert "while training:" in code
-    made, line, loop = code.partition("envs.async_reset()" if "recv" in code else "observations,")
+    made, line, loop = code.partition("envs.async_reset()" if "recv" in code else "obs, info")
     learner = LEARNER.format(numenv=found.numenv)
     script = f"if __name__ == '__main__':\n{indented(made + learner + line + loop)}"
     path = tmp_path / "pasted.py"

@@ -241,7 +241,7 @@ def test_a_card_says_what_is_fastest_and_by_how_much(place: Path) -> None:
     assert "2.0 × a Python loop (2.0 to 2.1) · " in card
     assert "of the hardware limit ties: EnvPool (sync) at 4" in card
     assert "EnvPool (sync) at 4, which ties: Python" in card
-    assert "import envpool observations, info = envs.reset() while training:" in card
+    assert "import envpool obs, info = envs.reset() while training:" in card
 
 
 @pytest.mark.parametrize(
