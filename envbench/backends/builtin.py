@@ -151,7 +151,8 @@ _NEEDS = [  # for families that a Python library steps
 _ASYNC_POOL = """\
 envs.async_reset()
 while training:
-    obs, rewards, *ended, info = envs.recv()
+    result = envs.recv()
+    obs, rewards, *ended, info = result
     terminated, truncated = ended
     envs.send(policy(obs), info["env_id"])
 """
