@@ -42,8 +42,8 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ``unit``), rewards by ``reward_tolerance``; ``nine_of_ten``: in nine of ten steps of each
     environment, because another build of an engine resolves some contacts otherwise. With the same
     build, every step agrees, observations within ``same_engine`` (None: there is no such rule).
-    ``no_resets``: an environment can stay in contact for the rest of its steps. So one environment
-    of four may differ in more than a tenth of its steps, but each agrees in half of them.
+    ``no_resets``: an environment can stay in contact for the rest of its steps. So half of the
+    environments may differ in more than a tenth of their steps, but each agrees in half of them.
     ``rounded``: the tolerance, in nine of ten steps, of observations with fewer digits than the
     reference's (None: as for any other), because they do not show the whole state.
     Where states cannot be set, ``episodes`` of both are compared as distributions instead, on
@@ -86,7 +86,7 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def most(self) -> str:
         if not self.nine_of_ten:
             return ""
-        return " in nine of ten steps" + (" of most environments" if self.no_resets else "")
+        return " in nine of ten steps" + (" of half of the environments" if self.no_resets else "")
 
     def apart(self, environments: Sequence[Apart]) -> float:
         """The distance that counts, of the environment in which it is largest. No step may return
@@ -97,8 +97,8 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ordered = sorted(each.p90 for each in environments)
         if not self.no_resets:
             return max(ordered, default=0.0)
-        most = ordered[: len(ordered) - len(ordered) // 4]
-        return max([*most, *(each.median for each in environments)], default=0.0)
+        best = ordered[: len(ordered) - len(ordered) // 2]
+        return max([*best, *(each.median for each in environments)], default=0.0)
 
     def other_ends(self, ends: int) -> int:
         """How many of both sides' ends may be on one side only: those that are a close call."""

@@ -2,6 +2,7 @@
 
     python tests/studies/honest_verify.py                    # 20 runs of each family; resumes
     python tests/studies/honest_verify.py --at-most 1 --only classic_control
+    python tests/studies/honest_verify.py --only mujoco --backend mjx    # after its rule changed
 
 Each run is ``envbench verify`` itself with a seed of its own, so its actions, start states and
 lengths differ. Each finding is a line of ``findings.jsonl``. At the end the table of docs/verify.md
@@ -37,13 +38,13 @@ def findings() -> list[dict[str, Any]]:
     return [json.loads(line) for line in FINDINGS.read_text(encoding="utf-8").splitlines()]
 
 
-def verified(family: str, seed: int) -> list[dict[str, Any]]:
+def verified(family: str, seed: int, backend: str) -> list[dict[str, Any]]:
     """One run of ``envbench verify``: a finding for each backend."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, "-m", "envbench", "verify", "--env", family, "--seed", str(seed)]
         done = subprocess.run(
-            [*words, "--results", folder, "--yes", "--json"],
+            [*words, "--backend", backend, "--results", folder, "--yes", "--json"],
             stdout=subprocess.PIPE, cwd=ROOT, text=True, check=False,
         )  # fmt: skip
     took = round(time.monotonic() - began, 1)
@@ -83,16 +84,21 @@ def report() -> str:
 
 @click.command()
 @click.option("--only", default=",".join(FAMILIES), help="Families, separated by commas.")
+@click.option("--backend", default="all", help="Only this one.")
 @click.option("--at-most", default=RUNS, help="Runs of each family.")
 @click.option("--fill", "into_docs", is_flag=True, help="Put the table into docs/verify.md.")
-def main(only: str, at_most: int, into_docs: bool) -> None:
+def main(only: str, backend: str, at_most: int, into_docs: bool) -> None:
     """Verify each family until it has its runs, and print the table."""
     FINDINGS.parent.mkdir(parents=True, exist_ok=True)
     for seed in range(1, at_most + 1):
         for family in only.split(","):
-            if any((each["family"], each["seed"]) == (family, seed) for each in findings()):
+            if any(
+                (each["family"], each["seed"]) == (family, seed)
+                and backend in ("all", each["backend"])
+                for each in findings()
+            ):
                 continue
-            lines = [json.dumps(each) + "\n" for each in verified(family, seed)]
+            lines = [json.dumps(each) + "\n" for each in verified(family, seed, backend)]
             with FINDINGS.open("a", encoding="utf-8") as file:
                 file.writelines(lines)
     print(report())
