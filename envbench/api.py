@@ -54,6 +54,7 @@ from envbench.report.tables.conclusion import conclusions
 from envbench.results.folder import Loaded, load_files, load_folder
 from envbench.results.measured_cells import Measured
 from envbench.runtimes.interpreters import interpreter
+from envbench.text import counted, one_line, rounded
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -61,12 +62,12 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("envbench")  # messages of a measurement, such as a note or a warning
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Result:
     """What ``measure`` found. ``plan`` identifies it in the results folder.
 
-    ``sentence``: which backend is fastest and by how much, as ``envbench run`` prints it; "" if
-    there is nothing to say. The other attributes are those of the only cell.
+    ``sentence``: which backend is fastest and by how much, as ``envbench run`` prints it, and what
+    failed. The other attributes are those of the only cell.
     """
 
     measured: list[Measured]
@@ -100,6 +101,18 @@ class Result:
         from pandas import DataFrame
 
         return DataFrame([of_cell(each) for each in self.measured])
+
+    def __repr__(self) -> str:
+        cells = [
+            f"{each.label} at {each.numenv}: "
+            + (f"{rounded(each.fps)} FPS" if each.fps else "failed")
+            + (" (quick)" if each.quick else "")
+            for each in self.measured
+        ]
+        return f"<envbench.Result: {'; '.join(cells)}>"
+
+    def _repr_html_(self) -> str:
+        return _html(self.to_frame())
 
     @property
     def _only(self) -> Measured:
@@ -190,11 +203,12 @@ def measure(
     if campaign.stopped is not None:
         raise _stopped(campaign.stopped)
     own = load_files([campaign.journal.path], _warn).selection
-    return Result(
-        measured=own.measured,
-        plan=campaign.plan.plan_id,
-        sentence=" ".join(e.sentence for e in conclusions(own, catalogue().profiles)),
-    )
+    says = [one.sentence for one in conclusions(own, catalogue().profiles)]
+    for one in own.measured:
+        if failure := one.summary.failure:
+            says.append(f"{one.label} at {one.numenv} failed: {one_line(failure.message, 300)}.")
+            LOG.warning("%s", says[-1])
+    return Result(measured=own.measured, plan=campaign.plan.plan_id, sentence=" ".join(says))
 
 
 _LIMITS: dict[str, tuple[type, float, float]] = {
@@ -267,7 +281,8 @@ class _Log:
 
     def began(self, experiment: Experiment[Any], plan: Plan, done: Done, before: Done) -> None:
         left = experiment.seconds_left(plan, done, before)
-        LOG.info("%d blocks to do, about %.0f s", experiment.left(plan, done), left)
+        blocks = counted(experiment.left(plan, done), "block")
+        LOG.info("%s to do: about %.0f s left", blocks, left)
 
     def block_began(self, block: Block) -> None: ...
 
@@ -277,7 +292,7 @@ class _Log:
     def event(self, event: Event) -> None: ...
 
     def block_ended(self, record: BlockRecord, left: int) -> None:
-        LOG.info("block done after %.0f s, %d left", record.seconds, left)
+        LOG.info("a block took %.0f s: %s left", record.seconds, counted(left, "block"))
 
     def close(self) -> None: ...
 
@@ -285,11 +300,25 @@ class _Log:
 # ---------------------------------------------------------------- results on disk
 
 
-@dataclass(frozen=True)
+def _html(cells: DataFrame) -> str:
+    """What a notebook shows: the columns that most readers want."""
+    names = "machine env task backend numenv fps fps_low fps_high flags failure"
+    shown: str = cells.reindex(columns=names.split()).to_html(max_rows=20, na_rep="")
+    return shown
+
+
+@dataclass(frozen=True, repr=False)
 class Results:
     """The results in a folder, as ``envbench report`` shows them."""
 
     _loaded: Loaded
+
+    def __repr__(self) -> str:
+        cells = counted(len(self._loaded.selection.measured), "cell")
+        return f"<envbench.Results: {cells}; .cells, .runs, .slices and .published are DataFrames>"
+
+    def _repr_html_(self) -> str:
+        return _html(self.cells)
 
     @cached_property
     def cells(self) -> DataFrame:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,9 @@ def test_it_runs_in_a_thread_and_with_several_cells(place: Path) -> None:
     (result,) = found
     assert len(result.to_frame()) == 2
     assert "provisional" in result.sentence
+    assert repr(result).startswith("<envbench.Result: EnvPool (sync) at 2: ")
+    assert len(repr(result)) < 200
+    assert "<table" in result._repr_html_()
     with pytest.raises(ValueError, match="2 cells were measured: use to_frame"):
         result.fps  # noqa: B018 - a property
 
@@ -88,8 +92,9 @@ def test_ctrl_c_ends_a_measurement_and_its_workers(place: Path) -> None:
 def test_wrong_names_are_errors_before_anything_is_measured(place: Path) -> None:
     with pytest.raises(UsageError, match="Did you mean 'Pong-v5'"):
         envbench.measure("Pong-v4", backend="for-loop", numenv=2)
-    with pytest.raises(envbench.EnvbenchError, match="for-lop"):
+    with pytest.raises(envbench.EnvbenchError, match="for-lop") as caught:
         envbench.measure("Pong-v5", backend="for-lop", numenv=2)
+    assert "Known: for-loop, " in "".join(traceback.format_exception_only(caught.value))
     with pytest.raises(UsageError, match="unknown setting of envpool-sync 'threds'"):
         envbench.measure("Pong-v5", backend="envpool-sync", numenv=2, threds=2)
     assert list(place.iterdir()) == []
@@ -118,6 +123,8 @@ def test_results_are_frames_of_cells_runs_and_slices(place: Path) -> None:
     found = envbench.load()
     assert sorted(found.cells["backend"]) == ["envpool-async", "for-loop"]
     assert len(found.runs) == 10
+    assert repr(found).startswith("<envbench.Results: 2 cells; ")
+    assert "<table" in found._repr_html_()
     slices = found.slices
     assert len(slices) == 40
     assert set(slices.columns) == {

@@ -51,6 +51,6 @@ def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     NotebookClient(notebook, timeout=120, kernel_name="python3", resources=resources).execute()
     *progress, sentence = notebook.cells[1].outputs
     assert {each["name"] for each in progress} == {"stderr"}
-    assert "blocks to do" in "".join(each["text"] for each in progress)
+    assert "1 block to do" in "".join(each["text"] for each in progress)
     assert "On CartPole-v1, " in sentence["data"]["text/plain"]
     assert "envpool-sync" in notebook.cells[-1].outputs[0]["data"]["text/plain"]

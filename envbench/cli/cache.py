@@ -91,8 +91,11 @@ def clean(names: tuple[str, ...], everything: bool, yes: bool) -> None:
         tell(f"{each.backend} stays: another envbench is making it.")
     gone = counted(len(found) - len(kept), "runtime")
     size = disk(before - together_mb(kept))
-    tell(f"Removed {gone} ({size}). Files that uv keeps, too, are freed by `uv cache clean`.")
+    tell(f"Removed {gone} ({size}). uv keeps copies of some files: `uv cache clean` removes them.")
 
 
 def _total(found: Sequence[Cached]) -> str:
-    return f"{counted(len(found), 'runtime')} ({disk(together_mb(found))})"
+    alone = sum(each.disk_mb for each in found)
+    together = together_mb(found)
+    shared = ", as they share files" if together < 0.95 * alone else ""
+    return f"{counted(len(found), 'runtime')} ({disk(together)}{shared})"

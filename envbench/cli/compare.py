@@ -117,21 +117,31 @@ def _filtered(side: list[Measured], family: str | None, machine: str | None) -> 
     return [found for found in side if machine in (None, found.cell.machine)]
 
 
+def _labels() -> dict[str, str]:
+    """The row of each backend."""
+    return {name: backends.row_label(name, {}) for name in backends.registry()}
+
+
 def _sentence(first: str, second: str, found: Comparison) -> str:
-    """``envpool-async is 1.35 × envpool-sync (1.12 to 1.63): faster in 13 of 16 cells, within the
-    noise in 3.``"""
+    """``EnvPool (async) is 1.35 × EnvPool (sync) (1.12 to 1.63) on average: faster in 13 of 16
+    cells, within the noise in 3.``"""
     if found.geometric_mean is None:
         return ""
     places = 1 if found.geometric_mean >= 2 else 2
     low, high = found.mean_interval or (None, None)
     span = "" if low is None else f" ({low:.{places}f} to {high:.{places}f})"
     words = {"faster": "faster in", "slower": "slower in", "~": "within the noise in",
-             "?": "without an interval in"}  # fmt: skip
+             "?": "no interval in"}  # fmt: skip
     counts = Counter(pair.verdict for pair in found.counted)
     first_count, *others = [f"{text} {counts[v]}" for v, text in words.items() if counts[v]]
     of = f" of {counted(len(found.counted), 'cell')}"
     verdicts = ", ".join([first_count + of, *others])
-    return f"{second} is {found.geometric_mean:.{places}f} × {first}{span}: {verdicts}."
+    first, second = (_labels().get(name, name) for name in (first, second))
+    mean = " on average" if len(found.counted) > 1 else ""
+    quick = any(e.summary.quick for pair in found.counted for e in (pair.first, pair.second))
+    caution = " This is provisional: quick figures have no interval." if quick else ""
+    ratio = f"{found.geometric_mean:.{places}f} × {first}{span}"
+    return f"{second} is {ratio}{mean}: {verdicts}.{caution}"
 
 
 def _print_table(found: Comparison) -> None:

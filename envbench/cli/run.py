@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from collections import defaultdict
@@ -13,7 +14,7 @@ import click
 from msgspec.structs import replace
 
 from envbench import families
-from envbench.backends import row_label
+from envbench.backends import BUILT_IN, row_label, same_work
 from envbench.backends.builtin import PRESETS
 from envbench.cli.conduct import builds_text, conduct
 from envbench.cli.options import (
@@ -34,7 +35,7 @@ from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options
 from envbench.engine.flame import flame_graph, profiler
 from envbench.engine.request import CellRequest
-from envbench.errors import CELL_FAILED, UNAVAILABLE, EnvbenchError, UsageError
+from envbench.errors import CELL_FAILED, UNAVAILABLE, EnvbenchError, StorageError, UsageError
 from envbench.experiments.preview import Preview, preview
 from envbench.experiments.run import DEFAULT_DURATION_S, Figures, Measure, RunExperiment, runs
 from envbench.machine import catalogue
@@ -43,6 +44,7 @@ from envbench.report.data_export import SCHEMA, cell_json, ratios_json
 from envbench.report.tables.conclusion import conclusions
 from envbench.report.tables.costs import duration
 from envbench.report.tables.footnotes import FLAGS
+from envbench.report.tables.machine_results import machine_results
 from envbench.results import store
 from envbench.results.folder import load_files
 from envbench.results.measured_cells import judged
@@ -128,6 +130,12 @@ def run(
             hint = f"To measure the profile of a machine: --machine {profile}."
             raise UsageError("--profile takes a folder for flame graphs.", hint=hint)
         profiler()  # or an error before anything is measured
+        try:
+            profile.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(
+                f"cannot write flame graphs to {profile}: {error.strerror or error}."
+            ) from error
     experiment = RunExperiment(cells=cells, measure=measure)
 
     if only_plan:
@@ -167,6 +175,8 @@ def _show_plan(found: Preview, *, as_json: bool) -> None:
         [*names, ", ".join(str(n) for n, _ in own), clock(sum(s for _, s in own))]
         for names, own in rows.items()
     ]
+    if (kernels := found.seconds - sum(found.cell_seconds)) > 1:
+        lines.append(["", "reference kernel", "", clock(kernels)])
     click.echo(table(lines, ["task", "backend", "numenv", "time"]))
     total = f"{counted(len(found.cells), 'cell')}; {counted(found.blocks, 'block')} to do"
     about = "at least" if found.at_least else "about"
@@ -217,12 +227,13 @@ def _show(
     elif summaries:
         for each in conclusion:
             click.echo(f"{printable(each.sentence)}\n")
-        click.echo(_table(summaries, session))
+        unknown = _unverified(found, summaries)
+        click.echo(_table(summaries, session.without(unknown.keys())))
         if costs := _own_costs(summaries):
             click.echo(f"\n{costs}")
         for word in dict.fromkeys(word for summary in summaries for word in summary.flags):
             tell(f"{word}: {FLAGS[word]}")
-        _tell_doubts(doubts)
+        _tell_doubts(doubts | unknown)
         _tell_stand_ins(outcome)
         _tell_failures(summaries)
         _tell_next_command(outcome, summaries)
@@ -246,6 +257,23 @@ def _profiled(outcome: Campaign[Figures], cells: Sequence[Cell], folder: Path) -
     return True
 
 
+def _unverified(found: Selection, summaries: Sequence[Summary]) -> dict[str, str]:
+    """Why cells of plugins are not ranked: nothing shows that their work is equal. By key."""
+    able = {
+        each.cell.key
+        for results in machine_results(found, catalogue().profiles).values()
+        for each in results.measured
+        if results.equal_work(each)
+    }
+    return {
+        each.cell.key: "nothing shows that its work is equal. Run `envbench verify --env "
+        f"{shlex.join([each.cell.env, '--task', each.cell.task, '--backend', each.cell.backend])}`"
+        for each in summaries
+        if each.fps is not None and each.cell.key not in able and same_work(each.cell)
+        if each.cell.backend not in {built_in.name for built_in in BUILT_IN}
+    }
+
+
 def _table(summaries: Sequence[Summary], session: Session) -> str:
     rows = []
     for summary in summaries:
@@ -266,7 +294,7 @@ def _figures(summary: Summary, session: Session) -> list[str]:
     if adjusted := session.adjusted(summary.cell):
         fps, interval = adjusted.rate, adjusted.interval
     rank = standing.text if standing and adjusted and interval else ""
-    steps = rounded(summary.steps_per_second)
+    steps = rounded(fps / summary.cell.frame_skip)
     return [rounded(fps, half_width(interval)), rank, steps, ", ".join(summary.flags)]
 
 
@@ -338,4 +366,4 @@ def _tell_next_command(outcome: Campaign[Figures], summaries: Sequence[Summary])
         "README.md."
     )
     if not some:
-        tell("It does not replace figures that have an interval.")
+        tell("Quick figures never replace longer measurements in a report.")

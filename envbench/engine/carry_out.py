@@ -176,6 +176,7 @@ class _Session(Generic[Findings]):
 
     def _able_targets(self, targets: list[Target]) -> list[Target]:
         """The targets of the plan, after a message for each backend that cannot run."""
+        requested = targets
         able = [
             each for each in targets if any(not arm.failure for arm in self._arms_of(each.cell))
         ]
@@ -186,9 +187,16 @@ class _Session(Generic[Findings]):
         made = {arm_key("", arm.cell) for arm in self.arms.values() if not arm.not_made}
         targets = [each for each in targets if arm_key("", each.cell) in made]
         if not targets:
+            lacks = {
+                f"{each.cell.backend}: {arm.failure.message}"
+                for each in requested
+                for arm in self._arms_of(each.cell)
+                if arm.failure
+            }
+            reasons = f" ({'; '.join(sorted(lacks))})" if len(lacks) == 1 else ""
             raise Unavailable(
-                "no backend can run this here.",
-                hint="The lines above say what each lacks; `envbench backends` lists them all.",
+                f"no backend can run this here{reasons}.",
+                hint="`envbench backends` says what each lacks.",
             )
         return targets
 

@@ -70,6 +70,8 @@ def acquire(
     if not _take(lock):
         who = holder(place) or f"it holds {place}"
         if not wait:
+            if who.startswith(f"process {os.getpid()} "):
+                who, hint = "another thread of this process", "Measure one after the other."
             raise LockHeld(f"another envbench is measuring on this machine: {who}", hint=hint)
         on_wait(f"waiting for another envbench on this machine: {who}")
         while not _take(lock):

@@ -30,7 +30,10 @@ DEFAULT_LIMITS = Limits()
 _NO_FILES = os.strerror(errno.EMFILE)  # in a worker's message
 REPLY_ROOM = 1024 * 1024  # bytes; with less free space, a worker may fail to write its reply
 _FEWER = "Use fewer environments (--numenv, or a smaller overcommit), or allow it more memory."
-_MISCOUNTS = "The backend's adapter miscounts, or its clock is wrong. Tell the backend's author."
+_MISCOUNTS = (
+    "The backend's adapter miscounts, or the clock is wrong. If it is yours, check the counts that "
+    "`run` returns; otherwise tell its author."
+)
 
 
 def execute(

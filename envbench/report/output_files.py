@@ -50,7 +50,8 @@ def _target(path: Path) -> Path:
     """The file that a path or a link names. Refuses a folder, a device and a loop of links."""
     target = Path(os.path.realpath(path))
     if (os.path.lexists(target) and not target.is_file()) or str(target).startswith("/proc/"):
-        raise UsageError(f"{path} is not a file.", hint="For stdout: --output -")
+        what = "a folder" if path.is_dir() else "not a file"
+        raise UsageError(f"{path} is {what}.", hint="Name a file. For stdout: --output -")
     return target
 
 

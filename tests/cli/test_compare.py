@@ -117,9 +117,7 @@ def test_a_ratio_without_an_interval_is_explained(place: Place) -> None:
     put(place, "laptop", records)
     done = place.run("compare", "for-loop", "envpool-sync")
     assert "1,610 ±1 %" in done.out
-    assert done.out.startswith(
-        "envpool-sync is 1.99 × for-loop: without an interval in 1 of 1 cell."
-    )
+    assert done.out.startswith("EnvPool (sync) is 1.99 × For-loop: no interval in 1 of 1 cell.")
     assert "?: there is no interval. A side has fewer than five processes, or two" in done.err
     assert "1 of 1 pair were measured in different sessions" in done.err
 
@@ -138,7 +136,7 @@ def test_cells_that_alternated_are_compared_by_the_block_model(place: Place) -> 
     ratio = pair["b"]["adjusted_fps"] / pair["a"]["adjusted_fps"]
     assert ratio == pytest.approx(pair["ratio"])
     shown = place.run("compare", "for-loop", "envpool-sync").out
-    first = "envpool-sync is 1.02 × for-loop (1.02 to 1.02): faster in 1 of 1 cell."
+    first = "EnvPool (sync) is 1.02 × For-loop (1.02 to 1.02): faster in 1 of 1 cell."
     assert shown.startswith(first)
     assert "±" in shown
 

@@ -229,8 +229,8 @@ def commit_of(ref: str, option: str) -> str:
 
 
 def untracked() -> list[str]:
-    """Untracked files of the current folder, without ignored ones."""
-    words = ("ls-files", "--others", "--exclude-standard")
+    """Untracked files of the current folder, without ignored ones and Python's caches."""
+    words = ("ls-files", "--others", "--exclude-standard", "--exclude=__pycache__")
     return git(*words, purpose="the working tree").splitlines()
 
 

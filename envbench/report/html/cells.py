@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import math
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from urllib.parse import quote
 
 from envbench import backends
 from envbench.model import Fingerprint, Run, RuntimeFact, Windows, fields
+from envbench.report.tables.details import shown_command
 from envbench.report.tables.footnotes import hardware, of_entry
 from envbench.report.tables.machine_results import MachineResults, in_order
 from envbench.report.tables.table import Entry, Table, entries
@@ -87,7 +87,7 @@ def opened(found: Measured, results: MachineResults, slices: int) -> dict[str, A
         "settings": _lines(cell.settings),
         "code": code_of(found),
         "flags": _notes(found, results),
-        "command": one_line(shlex.join(plan.command), 4000),
+        "command": one_line(shown_command(plan), 4000),
         "envbench": one_line(f"{plan.envbench_version}, commit {plan.git_commit or 'unknown'}"),
         "plan": one_line(plan.plan_id),
         "runtime": one_line(found.runtime),
@@ -225,7 +225,8 @@ def all_cells(cells: Cells) -> Table:
 
 def _cell_row(found: Measured, results: MachineResults) -> list[Entry]:
     summary, cell, rank = found.summary, found.cell, ""
-    if found.adjusted and (standing := found.session.standings.get(cell.key)):
+    standing = found.session.standings.get(cell.key)
+    if standing and found.adjusted and found.adjusted.interval:
         rank = standing.text
     steps = "" if summary.steps_per_second is None else rounded(summary.steps_per_second)
     names = [cell.env, markdown(cell.task), markdown(found.label), str(cell.numenv)]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import Any
 
+from envbench import backends
 from envbench.model import fields
 from envbench.report.html.cells import ALL_CELLS, Cells, address, all_cells, code_of
 from envbench.report.plots.picture import chart
@@ -66,11 +67,12 @@ class Sections:
             "machine": results.title,
             "task": _task(results),
             "when": " to ".join(dict.fromkeys([*days[:1], *days[-1:]])),
-            "card": _card(found) if found else None,
+            "card": _card(found) if found else _unranked(results),
             "failures": _failures(results),
             "bars_title": _bars_title(found),
             "bars": _bars(found) if found else [],
             "chart": place if self.charts[place]["curves"] else None,
+            "axes_of": ", ".join(e.title for e in self._alike(results) if e is not results),
             "part": self._part(build(results, Existing())),
             "details": [
                 (title, parts) for title, tables in folded if (parts := self._parts(tables))
@@ -114,14 +116,18 @@ class Sections:
         name = "cells" if table.heading == ALL_CELLS else next(self._names)
         return {"table": table, "id": name, "task": "", "places": []}
 
+    def _alike(self, results: MachineResults) -> list[MachineResults]:
+        """The results of all machines for this task: their curves have the same axes."""
+        task = results.env, _task(results)
+        return [e for e in self.measured if (e.env, _task(e)) == task and e.with_figures]
+
     def _chart(self, place: int) -> Part:
         """The curves of a machine. Machines of one task have the same axes."""
         results, drawn = self.measured[place], self.drawn[place]
         places = {(each.label, each.numenv): address(each) for each in results.with_figures}
+        others = self._alike(results)
         alike = [
-            chart
-            for chart, other in zip(self.drawn, self.measured, strict=True)
-            if (other.env, _task(other)) == (results.env, _task(results))
+            chart for chart, other in zip(self.drawn, self.measured, strict=True) if other in others
         ]
         points = [point for each in alike for curve in each.curves for point in curve.points]
         figures = [point.fps for point in points] or [1.0]
@@ -197,6 +203,28 @@ def _card(found: Conclusion) -> Part:
             for each in found.ties
         ],
         **_code([best, *found.ties]),
+    }
+
+
+def _unranked(results: MachineResults) -> Part | None:
+    """A card for results of which no row is ranked: the highest figure, and why it is not."""
+    if not results.with_figures:
+        return None
+    best = max(results.highest.values(), key=results.value)
+    other = best.badge == "≠" or not backends.same_work(best.cell)
+    why = "different work" if other else best.doubt or "its work was not shown to be equal"
+    figure, _, half = results.text(best).partition(" ")
+    return {
+        "figure": figure,
+        "half": f" {half}" if half else "",
+        "address": address(best),
+        "label": one_line(best.label),
+        "setup": counted(best.numenv, "environment"),
+        "provisional": "",
+        "says": [one_line(f"not ranked: {why}")],
+        "ties": [],
+        "code": code_of(best),
+        "code_of": "",
     }
 
 

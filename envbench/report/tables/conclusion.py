@@ -76,7 +76,7 @@ class Conclusion:
         if self.rows == 1:
             several = sum(each.label == best.label for each in results.with_figures) > 1
             makes = f"up to {figure}, {place}" if several else f"{figure} {place}"
-            says = f"{best.label} makes {makes}"
+            says = f"{best.label} reaches {makes}"
             says += "; no other row is ranked" if self.alone else ""
         else:
             sure = not self.provisional and not self.ties
@@ -87,14 +87,15 @@ class Conclusion:
         return f"On {results.task}{section}, {says}{self._ties()}.{self._caution()}"
 
     def _ties(self) -> str:
-        """``; EnvPool (sync) at 12 and ALE (vector) tie``"""
+        """``; EnvPool (sync) at 12 and ALE (vector) tie``, or, without intervals, ``are near``"""
         if not self.ties:
             return ""
         names = [
             tied.label if tied.numenv == self.best.numenv else f"{tied.label} at {tied.numenv}"
             for tied in self.ties
         ]
-        return f"; {listed(names)} {'ties' if len(names) == 1 else 'tie'}"
+        one, several = ("is near", "are near") if self.provisional else ("ties", "tie")
+        return f"; {listed(names)} {one if len(names) == 1 else several}"
 
     def _caution(self) -> str:
         return f" This is provisional: {self.provisional}." if self.provisional else ""

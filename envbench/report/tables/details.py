@@ -91,11 +91,18 @@ def _command_table(machine: str, group: Sequence[MachineResults]) -> Table:
         heading=markdown(f"Commands - {machine}"),
         first="command",
         columns=["Rows", "Started", "envbench"],
-        rows=[
-            (code(shlex.join(plan.command)), _command(plan, rows[plan.plan_id])) for plan in ordered
-        ],
+        rows=[(code(shown_command(plan)), _command(plan, rows[plan.plan_id])) for plan in ordered],
         note=f"{markdown(machine)} is {'; '.join(machines) or 'unknown hardware'}.",
     )
+
+
+def shown_command(plan: Plan) -> str:
+    """The plan's command, without the folder of its results: another one changes no figure."""
+    words = list(plan.command)
+    if "--results" in words[:-1]:
+        place = words.index("--results")
+        del words[place : place + 2]
+    return shlex.join(words)
 
 
 def _command(plan: Plan, rows: Mapping[str, list[str]]) -> list[Entry]:

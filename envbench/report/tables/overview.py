@@ -118,7 +118,7 @@ def _speed_up(found: Measured, base: Measured | None, results: MachineResults) -
     if relation is None or (relation.interval is None and not one_session):
         return ""
     tied = relation.verdict == "~"
-    if one_session and found.session.ratio(found.cell, base.cell):
+    if one_session and relation.interval and found.session.ratio(found.cell, base.cell):
         tied = base.cell.key in found.session.standings[found.cell.key].ties
     return f" ({TIE if tied else ''}{relation.ratio:.2f}×)"
 

@@ -140,15 +140,26 @@ def test_an_alarm_that_does_not_repeat_does_not_count() -> None:
 def test_the_verdict_on_a_cell_is_said_in_a_sentence() -> None:
     slower = verdict(CHECK, [*pairs(1, step=1.05), *pairs(2, step=1.05)], CELL)
     (said,) = sentences(CHECK, [slower])
-    assert said == "atari Pong-v5 for-loop × 4: steps are about 4.8 % slower (4.7 to 4.8 %)."
+    assert (
+        said
+        == "On Pong-v5, For-loop at 4 environments: steps are about 4.8 % slower (4.7 to 4.8 %)."
+    )
     _, contains = sentences(CHECK, [replace(slower, steps=50_000, resets=1_000)])
     assert "these steps contain the automatic resets of 1,000 episodes" in contains
     (said,) = sentences(CHECK, [verdict(CHECK, pairs(step=0.8), CELL)])
-    assert said == "atari Pong-v5 for-loop × 4: steps are about 25 % faster (24.9 to 25.1 %)."
+    assert (
+        said
+        == "On Pong-v5, For-loop at 4 environments: steps are about 25 % faster (24.9 to 25.1 %)."
+    )
     (said,) = sentences(CHECK, [verdict(CHECK, pairs(), CELL)])
-    assert "for-loop × 4: no slowdown of the usual pace by 5.0 % or more: steps are" in said
+    assert (
+        "For-loop at 4 environments: no slowdown of the usual pace by 5.0 % or more: steps are"
+        in said
+    )
     (said,) = sentences(CHECK, [verdict(CHECK, pairs(), CELL)] * 2)  # both passed
-    assert said.startswith("Slowest of 2 cells: atari Pong-v5 for-loop × 4: steps are about ")
+    assert said.startswith(
+        "On Pong-v5, For-loop at 4 environments (the slowest of 2 cells): steps are about "
+    )
 
 
 def test_a_cost_that_grew_is_said_in_the_sentence() -> None:

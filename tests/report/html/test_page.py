@@ -315,6 +315,16 @@ def test_a_quick_look_is_provisional(place: Path) -> None:
     assert "Provisional: quick figures have no interval. Measure without --quick" in text
 
 
+def test_a_task_of_which_no_row_is_ranked_has_a_card_that_says_why(place: Path) -> None:
+    brax = {"env": "mujoco", "task": "Ant-v3", "frame_skip": 5}
+    put(measured_plan({("brax", 64): 50}, cell=brax))
+    made()
+    text = Path("results/report.html").read_text()
+    card = text[text.index('<article class="card"') : text.index("</article>")]
+    assert ">Brax</a>, 64 environments" in card
+    assert "not ranked: different work" in card
+
+
 def test_curves_have_the_figures_intervals_and_addresses_of_their_cells(place: Path) -> None:
     put([*HERE, *CEILING])
     _, page = made()

@@ -212,7 +212,7 @@ def test_clicking_a_figure_shows_its_runs_windows_and_record(page: Any) -> None:
     text = dialog.inner_text()
     assert "Subprocess, Pong-v5, 12 environments" in text
     assert "2025-11-20T10-00-00Z.jsonl:" in text
-    assert "FPS of its runs\n1,706.67" in text
+    assert "FPS\n1,707 (" in text
     assert "beside the other cells" not in text
     assert dialog.locator("section.run").count() == 5
     first = dialog.locator("svg.series").first
@@ -235,8 +235,8 @@ def test_a_cell_that_alternated_shows_both_of_its_figures(page: Any) -> None:
     unfold(page, "All measured cells")
     page.locator("#cells tbody tr", has_text="For-loop").locator("a.figure").first.click()
     text = dialog_of(page).inner_text()
-    assert "FPS of its runs\n800.00\n95 % interval\n800.00 – 800.00" in text
-    assert "FPS beside the other cells\n800.00\n95 % interval to compare\n800.00 – 800.00" in text
+    assert "FPS of its runs alone\n800 (95 % interval 800 to 800)" in text
+    assert "FPS, compared with the other cells\n800 (95 % interval 800 to 800)" in text
 
 
 def test_the_page_works_in_dark_mode_and_on_a_narrow_screen(page: Any) -> None:
@@ -263,6 +263,24 @@ def test_axe_finds_no_fault_in_the_page_or_in_a_cell(browser: Any, page: Any, sc
     context.close()
     assert [each.response["violations"] for each in found] == [[], []]
     assert len(found[0].response["passes"]) > 20
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+def test_axe_finds_no_fault_in_the_committed_results(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    monkeypatch.chdir(ROOT)
+    path = tmp_path / "page.html"
+    done = CliRunner().invoke(envbench, ["report", "--format", "html", "--output", str(path)])
+    assert done.exit_code == 0, done.stderr
+    context = browser.new_context(bypass_csp=True, viewport={"width": width, "height": 900})
+    opened = context.new_page()
+    opened.goto(path.as_uri())
+    found = Axe().run(opened).response["violations"]
+    context.close()
+    assert found == []
 
 
 def test_of_many_tasks_the_first_two_are_unfolded_and_a_card_or_a_menu_unfolds_another(

@@ -67,10 +67,10 @@ def test_without_a_python_loop_it_gives_the_figure() -> None:
 @pytest.mark.parametrize(
     ("cells", "expected"),
     [
-        ({("envpool-async", 8): 100}, "EnvPool (async) makes 1,600 FPS at 8 environments. "),
+        ({("envpool-async", 8): 100}, "EnvPool (async) reaches 1,600 FPS at 8 environments. "),
         (
             {("envpool-async", 4): 100, ("envpool-async", 8): 200},
-            "EnvPool (async) makes up to 3,200 FPS, at 8 environments. ",
+            "EnvPool (async) reaches up to 3,200 FPS, at 8 environments. ",
         ),
     ],
 )
@@ -112,7 +112,7 @@ def test_a_refused_row_is_never_named() -> None:
     cells = {("for-loop", 8): SLOW, ("envpool-async", 8): FAST}
     records = varied_plan(cells)
     text = sentence([*records, make_refusal(make_cell("envpool-async", 8))])
-    assert text.startswith("On Pong-v5, For-loop makes ")
+    assert text.startswith("On Pong-v5, For-loop reaches ")
 
 
 def test_no_figure_no_conclusion() -> None:

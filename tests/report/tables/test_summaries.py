@@ -300,7 +300,8 @@ def test_phases_of_the_start_are_cold_and_warm_and_memory_has_a_part_per_environ
 def test_every_row_has_its_command_and_every_machine_its_fingerprint() -> None:
     text = block(
         [*measured_plan({("for-loop", 1): 5},
-                        command=["envbench", "run", "--env", "a|b", "--task", "me@lab//x:E-v0"],
+                        command=["envbench", "run", "--env", "a|b", "--task", "me@lab//x:E-v0",
+                                 "--results", "/tmp/mine"],
                         git_commit="0123456789abcdef", git_dirty=True), make_fact()],
         "commands",
     )  # fmt: skip

@@ -59,7 +59,12 @@ function runOf(run, most) {
   return box;
 }
 
-const span = (low, high) => (low === null ? "none" : `${number(low, 2)} – ${number(high, 2)}`);
+// A figure and its 95 % interval: 8,203 (7,977 to 8,436)
+function figure(fps, low, high) {
+  const digits = fps < 100 ? 2 : 0;
+  const span = low === null ? "no interval" : `95 % interval ${number(low, digits)} to ${number(high, digits)}`;
+  return fps === null ? "" : `${number(fps, digits)} (${span})`;
+}
 
 function copyable(text, name, kind) {
   const button = element("button", { type: "button", class: "copy", "data-copy": text }, "Copy");
@@ -77,13 +82,11 @@ function open(cell) {
     pairs([
       ["machine", cell.machine],
       ["hardware", cell.hardware],
-      ["FPS of its runs", number(cell.fps, 2)],
-      ["95 % interval", span(cell.low, cell.high)],
-      ...(cell.adjusted === null ? [] : [
-        ["FPS beside the other cells", number(cell.adjusted, 2)],
-        ["95 % interval to compare", span(cell.adjusted_low, cell.adjusted_high)],
+      ...(cell.adjusted === null ? [["FPS", figure(cell.fps, cell.low, cell.high)]] : [
+        ["FPS, compared with the other cells", figure(cell.adjusted, cell.adjusted_low, cell.adjusted_high)],
+        ["FPS of its runs alone", figure(cell.fps, cell.low, cell.high)],
       ]),
-      ["steps per second", number(cell.steps_per_second, 2)],
+      ["steps per second", number(cell.steps_per_second, cell.steps_per_second < 100 ? 2 : 0)],
       ["frames per step", cell.frame_skip],
       ["environments in flight", cell.env_instances],
       ["ran", cell.ran],

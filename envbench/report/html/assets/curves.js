@@ -114,7 +114,7 @@ function drawChart(box) {
   const lines = curves.map((each) => lineOf(chart, each));
   if (ceiling && chart.ceiling) {
     series.push(xs.map(() => chart.ceiling));
-    lines.push({ label: CEILING, stroke: colourOf("soft"), width: 1, dash: [2, 5], points: { show: false } });
+    lines.push({ label: CEILING, stroke: colourOf("soft"), width: 2, dash: [4, 4], points: { show: false } });
   }
   const { least, ...scales } = scalesOf(chart, choice, curves, ceiling);
   const reading = box.querySelector(".reading");
@@ -130,7 +130,11 @@ function drawChart(box) {
       width: Math.max(280, Math.min(box.clientWidth, document.documentElement.classList.contains("print") ? 640 : Infinity)),
       height: 320,
       legend: { show: false },
-      cursor: { drag: { x: false, y: false }, focus: { prox: 40 } },
+      cursor: {
+        drag: { x: false, y: false },
+        focus: { prox: 40 },
+        points: { fill: (plot, index) => plot.series[index].stroke(plot, index) },
+      },
       focus: { alpha: 1 },
       scales,
       axes: axesOf(xs, choice.log),
