@@ -34,7 +34,7 @@ from envbench.engine.carry_out import carry_out
 from envbench.engine.experiment import Done, Experiment, Options
 from envbench.engine.request import CellRequest
 from envbench.engine.signals import raise_on_signals
-from envbench.errors import Interrupted, Unavailable, UsageError
+from envbench.errors import EnvbenchError, Interrupted, Unavailable, UsageError
 from envbench.experiments.run import Figures, Measure, RunExperiment
 from envbench.families import SMALLEST_SKIP
 from envbench.machine import catalogue
@@ -121,6 +121,18 @@ class Result:
         return self.measured[0]
 
 
+@contextmanager
+def _hints_shown() -> Iterator[None]:
+    """A traceback shows what to do next, too."""
+    try:
+        yield
+    except EnvbenchError as error:
+        if error.hint:
+            error.add_note(error.hint)
+        raise
+
+
+@_hints_shown()
 def measure(
     task: str | None = None,
     *,
@@ -352,6 +364,7 @@ class Results:
         return DataFrame([fields(each, names) for each in self._loaded.selection.published])
 
 
+@_hints_shown()
 def load(results: str | Path = "results") -> Results:
     """Read a folder of results. Raises ``envbench.EnvbenchError`` if it has none."""
     return Results(load_folder(Path(results), _warn, every_window=True))

@@ -16,22 +16,13 @@ MORE_FILES = "Raise the limit, for example: ulimit -n 4096"  # for too many open
 
 
 class EnvbenchError(Exception):
-    """An expected error. ``hint`` is what a person can do next. A traceback shows it, too."""
+    """An expected error. ``hint`` is what a person can do next."""
 
     exit_code: int = CELL_FAILED
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
-
-    @property
-    def hint(self) -> str:
-        return self._hint
-
-    @hint.setter
-    def hint(self, text: str) -> None:
-        self._hint = text
-        self.__notes__ = [text] if text else []  # what a traceback shows below the message
 
 
 class UsageError(EnvbenchError):

@@ -47,7 +47,7 @@ def backends(
         for each, state in found
     ]
     heads = ["name", "row", "families", "status", "why", "what to do"]
-    click.echo(table(texts, heads, maxcolwidths=_on_a_terminal(None, 24, 14, None, 36, 48)))
+    click.echo(table(texts, heads))
     if settings or names:
         for each in chosen:
             click.echo(f"\n{_settings_table(each)}")
@@ -61,13 +61,8 @@ def _settings_table(backend: Backend) -> str:
         only = f" ({' and '.join(each.families)} only)" if each.families else ""
         rows.append([each.name, shown(each.default) or "''", each.takes, each.help + only])
     heads = ["--set", "default", "takes", "what it does"]
-    shown_rows = table(rows, heads, maxcolwidths=_on_a_terminal(None, None, 40, 60))
+    shown_rows = table(rows, heads)
     return f"Settings of {backend.name}:\n{shown_rows}"
-
-
-def _on_a_terminal(*widths: int | None) -> list[int | None] | None:
-    """The widths of the columns; None if stdout is no terminal: then a row is one line."""
-    return list(widths) if sys.stdout.isatty() else None
 
 
 @click.command()

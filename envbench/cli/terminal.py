@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -11,6 +13,8 @@ import msgspec
 
 from envbench.model import Cell, Failure
 from envbench.text import printable
+
+LONGEST_WORD = 24  # characters that are not broken into lines
 
 
 def tell(text: str) -> None:
@@ -39,13 +43,31 @@ def print_json(document: object, *, indent: int = 2) -> None:
 
 
 def table(rows: Iterable[Sequence[object]], heads: Sequence[str], **style: Any) -> str:
-    """Make a table for a terminal. ``style`` goes to ``tabulate``. A row is one line, unless
-    ``style`` has ``maxcolwidths``, so that grep works on it."""
+    """Make a table. ``style`` goes to ``tabulate``. Where the output is a terminal, long columns
+    are wrapped to fit. Otherwise a row is one line, unless ``style`` has ``maxcolwidths``, so that
+    grep works on it."""
     from tabulate import tabulate  # slow to import
 
     keep = "\n" if style.get("maxcolwidths") else ""
     texts = [[printable(str(text), keep) for text in row] for row in rows]
+    if not style.keys() & {"maxcolwidths", "tablefmt"} and sys.stdout.isatty():
+        style["maxcolwidths"] = _fitting([heads, *texts], shutil.get_terminal_size().columns)
     return tabulate(texts, heads, disable_numparse=True, **style)
+
+
+def _fitting(rows: Sequence[Sequence[str]], columns: int) -> list[int]:
+    """The widths of a table's columns in a terminal: the widest are reduced until all fit, but not
+    below their longest word."""
+    every = list(zip(*rows, strict=True))
+    widths = [max(1, *map(len, column)) for column in every]
+    words = [max(map(len, " ".join(column).split()), default=1) for column in every]
+    while sum(widths) + 2 * (len(widths) - 1) > columns:
+        spare = [w - min(word, LONGEST_WORD) for w, word in zip(widths, words, strict=True)]
+        able = [i for i, more in enumerate(spare) if more > 0]
+        if not able:
+            break
+        widths[max(able, key=widths.__getitem__)] -= 1
+    return widths
 
 
 def clock(seconds: float) -> str:
