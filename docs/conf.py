@@ -15,3 +15,15 @@ html_theme = "furo"
 html_title = project
 html_show_copyright = False
 smartquotes = False
+
+
+def setup(app):
+    """Examples in a command's help are code, followed by what they do."""
+    app.connect("sphinx-click-process-description", _examples)
+
+
+def _examples(app, context, lines):
+    for number, line in enumerate(lines):
+        command, gap, what = line.removeprefix("| ").partition("  ")
+        if line.startswith("| envbench"):
+            lines[number] = f"| ``{command}``" + (f": {what.strip()}" if gap else "")
