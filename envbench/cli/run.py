@@ -131,7 +131,9 @@ def run(
             raise UsageError("--profile takes a folder for flame graphs.", hint=hint)
         profiler()  # or an error before anything is measured
         try:
-            profile.mkdir(parents=True, exist_ok=True)
+            if not profile.exists():
+                profile.mkdir(parents=True)
+                profile.rmdir()  # made again for the first graph
         except OSError as error:
             raise StorageError(
                 f"cannot write flame graphs to {profile}: {error.strerror or error}."
@@ -227,13 +229,13 @@ def _show(
     elif summaries:
         for each in conclusion:
             click.echo(f"{printable(each.sentence)}\n")
-        unknown = _unverified(found, summaries)
-        click.echo(_table(summaries, session.without(unknown.keys())))
+        click.echo(_table(summaries, session))
         if costs := _own_costs(summaries):
             click.echo(f"\n{costs}")
         for word in dict.fromkeys(word for summary in summaries for word in summary.flags):
             tell(f"{word}: {FLAGS[word]}")
-        _tell_doubts(doubts | unknown)
+        _tell_doubts(doubts)
+        _tell_unverified(found, summaries)
         _tell_stand_ins(outcome)
         _tell_failures(summaries)
         _tell_next_command(outcome, summaries)
@@ -257,21 +259,27 @@ def _profiled(outcome: Campaign[Figures], cells: Sequence[Cell], folder: Path) -
     return True
 
 
-def _unverified(found: Selection, summaries: Sequence[Summary]) -> dict[str, str]:
-    """Why cells of plugins are not ranked: nothing shows that their work is equal. By key."""
+def _tell_unverified(found: Selection, summaries: Sequence[Summary]) -> None:
+    """Say which plugins are never recommended: nothing shows that their work is equal."""
     able = {
         each.cell.key
         for results in machine_results(found, catalogue().profiles).values()
         for each in results.measured
         if results.equal_work(each)
     }
-    return {
-        each.cell.key: "nothing shows that its work is equal. Run `envbench verify --env "
-        f"{shlex.join([each.cell.env, '--task', each.cell.task, '--backend', each.cell.backend])}`"
+    built_in = {each.name for each in BUILT_IN}
+    rows = {
+        (each.cell.backend, each.cell.env, each.cell.task)
         for each in summaries
         if each.fps is not None and each.cell.key not in able and same_work(each.cell)
-        if each.cell.backend not in {built_in.name for built_in in BUILT_IN}
     }
+    for backend, env, task in sorted(rows):
+        if backend not in built_in:
+            words = shlex.join(["--env", env, "--task", task, "--backend", backend])
+            tell(
+                f"{backend} is not recommended: nothing shows that its work is equal. "
+                f"`envbench verify {words}` compares it."
+            )
 
 
 def _table(summaries: Sequence[Summary], session: Session) -> str:

@@ -187,7 +187,7 @@ def _card(found: Conclusion) -> Part:
         says.append(f"{share} of the hardware limit")
     says += _scaling(found)
     if found.alone:
-        says.append("no other row is ranked")
+        says.append("no other row is comparable")
     elif not found.ties and not found.provisional and found.rows > 1:
         says.append("no other backend ties")
     return {

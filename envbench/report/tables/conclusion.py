@@ -77,7 +77,7 @@ class Conclusion:
             several = sum(each.label == best.label for each in results.with_figures) > 1
             makes = f"up to {figure}, {place}" if several else f"{figure} {place}"
             says = f"{best.label} reaches {makes}"
-            says += "; no other row is ranked" if self.alone else ""
+            says += "; no other row is comparable" if self.alone else ""
         else:
             sure = not self.provisional and not self.ties
             leads = "is fastest" if sure else "has the highest FPS"

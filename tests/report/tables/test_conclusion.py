@@ -87,7 +87,7 @@ def test_rows_that_do_not_compete_are_not_called_slower() -> None:
     found = said(varied_plan({("for-loop", 8): SLOW, ("an-unverified-plugin", 8): FAST}))
     assert found is not None
     assert (found.rows, found.alone) == (1, True)
-    assert found.sentence.endswith("; no other row is ranked.")
+    assert found.sentence.endswith("; no other row is comparable.")
 
 
 def test_quick_figures_give_a_provisional_answer() -> None:
