@@ -122,7 +122,7 @@ class Worker:
             "peak_memory_bytes": sensors.tree_peak_memory(os.getpid()),
             "peak_gpu_memory_bytes": adapter.gpu_memory(),
             "load": load,
-            "facts": dict(adapter.facts()),
+            "facts": facts_of(adapter),
         }
         meter.check_now()
         return reply
@@ -180,7 +180,7 @@ class Worker:
                 trace = audit.with_later(adapter, trace, self.emit, amount)
             audit.save(trace, self.folder)
         counts.update(audit.resets_twice(counts["resets"], trace, before, self.job["numenv"]))
-        return {"audit": counts, "facts": adapter.facts()}
+        return {"audit": counts, "facts": facts_of(adapter)}
 
     def failure(self, error: BaseException) -> Dict[str, Any]:
         """Convert an exception to an ``envbench.model.Failure``."""
@@ -202,6 +202,14 @@ class Worker:
         except (Exception, SystemExit) as error:  # noqa: BLE001 - becomes the reply
             known = {"known_tasks": error.known} if isinstance(error, UnknownTaskError) else {}
             return {"ok": False, "failure": self.failure(error), **known}
+
+
+def facts_of(adapter: Adapter) -> Dict[str, Any]:
+    found = adapter.facts()
+    if not isinstance(found, dict):
+        text = "`facts` has to return a dict, such as self.common_facts(…), not {!r}"
+        raise TypeError(text.format(found))
+    return dict(found)
 
 
 def turns(pipe: str) -> Iterator[Tuple[str, int]]:

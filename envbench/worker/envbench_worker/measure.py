@@ -80,8 +80,11 @@ class Meter:
         """Make the first vector step, compile included; return its nanoseconds."""
         start = clock()
         self.adapter.compile()
-        self.total_steps += self.adapter.run(self.adapter.first_calls).steps
+        counts = self.adapter.run(self.adapter.first_calls)
         took = clock() - start
+        if not isinstance(counts, Counts):
+            raise TypeError("`run` has to return Counts(steps, resets), not {!r}".format(counts))
+        self.total_steps += counts.steps
         self.adapter.prepare()
         return took
 

@@ -591,6 +591,15 @@ def test_one_long_window_does_not_decide_how_long_the_others_are(
     assert set(made.measured.calls) == {250}
 
 
+def test_a_run_that_returns_no_counts_says_what_it_has_to_return(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = Clocked(worker, monkeypatch, lambda n: 1_000_000)
+    monkeypatch.setattr(adapter, "run", lambda calls: None)
+    with pytest.raises(TypeError, match=r"`run` has to return Counts\(steps, resets\), not None"):
+        meter(worker, adapter).first_step()
+
+
 def test_preparing_the_measurement_is_not_part_of_the_first_step(
     worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
