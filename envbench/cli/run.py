@@ -14,7 +14,7 @@ import click
 from msgspec.structs import replace
 
 from envbench import families
-from envbench.backends import BUILT_IN, row_label, same_work
+from envbench.backends import row_label
 from envbench.backends.builtin import PRESETS
 from envbench.cli.conduct import builds_text, conduct
 from envbench.cli.options import (
@@ -235,7 +235,7 @@ def _show(
         for word in dict.fromkeys(word for summary in summaries for word in summary.flags):
             tell(f"{word}: {FLAGS[word]}")
         _tell_doubts(doubts)
-        _tell_unverified(found, summaries)
+        _tell_unverified(found)
         _tell_stand_ins(outcome)
         _tell_failures(summaries)
         _tell_next_command(outcome, summaries)
@@ -259,27 +259,20 @@ def _profiled(outcome: Campaign[Figures], cells: Sequence[Cell], folder: Path) -
     return True
 
 
-def _tell_unverified(found: Selection, summaries: Sequence[Summary]) -> None:
-    """Say which plugins are never recommended: nothing shows that their work is equal."""
-    able = {
-        each.cell.key
-        for results in machine_results(found, catalogue().profiles).values()
-        for each in results.measured
-        if results.equal_work(each)
-    }
-    built_in = {each.name for each in BUILT_IN}
+def _tell_unverified(found: Selection) -> None:
+    """Say which plugins are not recommended because nothing shows that their work is equal."""
     rows = {
         (each.cell.backend, each.cell.env, each.cell.task)
-        for each in summaries
-        if each.fps is not None and each.cell.key not in able and same_work(each.cell)
+        for results in machine_results(found, catalogue().profiles).values()
+        for each in results.with_figures
+        if results.unverified(each)
     }
     for backend, env, task in sorted(rows):
-        if backend not in built_in:
-            words = shlex.join(["--env", env, "--task", task, "--backend", backend])
-            tell(
-                f"{backend} is not recommended: nothing shows that its work is equal. "
-                f"`envbench verify {words}` compares it."
-            )
+        words = shlex.join(["--env", env, "--task", task, "--backend", backend])
+        tell(
+            f"{backend} is not recommended: nothing shows that its work is equal. "
+            f"`envbench verify {words}` compares it."
+        )
 
 
 def _table(summaries: Sequence[Summary], session: Session) -> str:

@@ -184,6 +184,13 @@ class MachineResults:
             equal = verified.verdict.badge == "✓" and (built_in or not verified.stale)
         return equal and not found.doubt and backends.same_work(found.cell)
 
+    def unverified(self, found: Measured) -> bool:
+        """Is it of a plugin, without a current verification that says what its work is?"""
+        if found.cell.backend in {each.name for each in backends.BUILT_IN}:
+            return False
+        verified = self.verified.get(found.label)
+        return verified is None or verified.stale or verified.verification.failure is not None
+
     def place(self, label: str) -> tuple[int, str]:
         """A key that sorts by row; other labels come last."""
         return [*self.labels, label].index(label), label
