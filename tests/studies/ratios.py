@@ -94,7 +94,7 @@ class Recorded(NamedTuple):
 def read() -> list[Recorded]:
     """Each plan of ``envbench run`` that has figures."""
     files = [path for folder in FOLDERS for path in sorted(folder.glob("*.jsonl"))]
-    every = [load_files([path], lambda _: None) for path in files]
+    every = [load_files([path], lambda _: None, every_window=True) for path in files]
     return [
         Recorded(each.selection.measured[0], [it for it in each.records if isinstance(it, Run)])
         for each in every
@@ -165,16 +165,21 @@ def main() -> None:
     heads = ["one plan (UTC)", "the other", "one process", "several processes"]
     show("ratios-again", rows, heads)
 
-    heads = ["began (UTC)", "classes", "ratios", "inside the 95 % interval"]
-    show("held-out", [line for each in plans for line in held_out(each)], heads)
+    show("held-out", held_out(plans), ["classes", "plans", "ratios", "inside the 95 % interval"])
 
 
-def held_out(found: Measured) -> list[list[object]]:
-    """A row per pair of classes. The reference kernels count, too."""
+def held_out(plans: list[Measured]) -> list[list[object]]:
+    """A row per pair of classes, over all plans. The reference kernels count, too."""
+    every: dict[tuple[str, str], list[list[bool]]] = {}
+    for found in plans:
+        for classes, inside in leave_one_out(found.session.rates).items():
+            if inside:
+                every.setdefault(classes, []).append([*inside])
     rows = []
-    for (one, other), inside in sorted(leave_one_out(found.session.rates).items()):
-        share = f"{100 * sum(inside) / len(inside):.1f} %" if inside else "-"
-        rows.append([began(found), f"{one}, {other}", len(inside), share])
+    for (one, other), of_plans in sorted(every.items()):
+        inside = [each for own in of_plans for each in own]
+        share = f"{100 * sum(inside) / len(inside):.1f} %"
+        rows.append([f"{one}, {other}", len(of_plans), f"{len(inside):,}", share])
     return rows
 
 
