@@ -7,6 +7,9 @@ cannot run here; 4 inconclusive; 129, 130 and 143 interrupted. Only the command 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 CELL_FAILED = 1
 USAGE = 2
 UNAVAILABLE = 3
@@ -25,6 +28,17 @@ class EnvbenchError(Exception):
         self.hint = hint
 
 
+@contextmanager
+def hints_shown() -> Iterator[None]:
+    """In the block, a traceback of an ``EnvbenchError`` shows its hint, too."""
+    try:
+        yield
+    except EnvbenchError as error:
+        if error.hint:
+            error.add_note(error.hint)
+        raise
+
+
 class UsageError(EnvbenchError):
     """The command line, a profile or an input file is wrong."""
 
@@ -34,7 +48,8 @@ class UsageError(EnvbenchError):
 class UnknownName(UsageError):
     """An unknown backend, family, task, machine or setting.
 
-    The message suggests the name nearest in any case, from a similarity of ``closeness`` (0 to 1).
+    The message suggests the most similar name, ignoring case, if its similarity is at least
+    ``closeness`` (0 to 1).
     """
 
     def __init__(self, what: str, name: str, known: list[str], *, closeness: float = 0.5) -> None:

@@ -1,8 +1,8 @@
 """Text from elsewhere made safe for a terminal and for Markdown, and small pieces of English.
 
-Package names, firmware, profiles, results and commands come from strangers. They must not control a
-terminal. In a document they stay text: they cannot open a tag, a link, a column or a line, or
-mention anyone.
+Package names, firmware, profiles, results and commands come from untrusted sources. They must not
+control a terminal. In a document they stay text: they cannot open a tag, a link, a column or a
+line, or mention anyone.
 """
 
 from __future__ import annotations

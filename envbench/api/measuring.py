@@ -1,19 +1,4 @@
-"""Measure and read results from Python, such as in a notebook.
-
-    import envbench
-
-    found = envbench.measure("Pong-v5", backend="envpool-async", numenv=8)
-    found.fps, found.interval           # frames per second
-    envbench.load("results").cells      # a pandas DataFrame
-
-``measure`` does what ``envbench run`` does, with the same records in the same folder: a stopped
-measurement resumes, and ``envbench report`` shows it. Interrupting a notebook's kernel (Ctrl-C)
-ends the workers and raises ``KeyboardInterrupt``. It runs in any thread, but Python delivers
-signals to the main thread only: a measurement in another one ends when it is done, or with the
-process.
-Messages and progress are the log ``envbench``. Where no handler is set up for it, ``measure``
-writes them to stderr; ``progress=False`` keeps it quiet.
-"""
+"""``measure``: what ``envbench run`` does, for Python programs."""
 
 from __future__ import annotations
 
@@ -21,12 +6,12 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from inspect import signature
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envbench.api.results import LOG, html, warn
 from envbench.backends import shown
 from envbench.engine.availability import Build
 from envbench.engine.campaign import Campaign
@@ -34,8 +19,8 @@ from envbench.engine.carry_out import carry_out
 from envbench.engine.experiment import Done, Experiment, Options
 from envbench.engine.request import CellRequest
 from envbench.engine.signals import raise_on_signals
-from envbench.errors import EnvbenchError, Interrupted, Unavailable, UsageError
-from envbench.experiments.run import Figures, Measure, RunExperiment
+from envbench.errors import Interrupted, Unavailable, UsageError, hints_shown
+from envbench.experiments.run.rounds import Figures, Measure, RunExperiment
 from envbench.families import SMALLEST_SKIP
 from envbench.machine import catalogue
 from envbench.model import (
@@ -46,20 +31,17 @@ from envbench.model import (
     BlockRecord,
     Failure,
     Plan,
-    fields,
 )
 from envbench.process.reply import Event
-from envbench.report.data_export import of_cell, of_runs, of_slices
+from envbench.report.data_export import of_cell
 from envbench.report.tables.conclusion import conclusions
-from envbench.results.folder import Loaded, load_files, load_folder
+from envbench.results.folder import load_files
 from envbench.results.measured_cells import Measured
 from envbench.runtimes.interpreters import interpreter
 from envbench.text import counted, one_line, rounded
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-LOG = logging.getLogger("envbench")  # messages of a measurement, such as a note or a warning
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -112,7 +94,7 @@ class Result:
         return f"<envbench.Result: {'; '.join(cells)}>"
 
     def _repr_html_(self) -> str:
-        return _html(self.to_frame())
+        return html(self.to_frame())
 
     @property
     def _only(self) -> Measured:
@@ -121,18 +103,7 @@ class Result:
         return self.measured[0]
 
 
-@contextmanager
-def _hints_shown() -> Iterator[None]:
-    """A traceback shows what to do next, too."""
-    try:
-        yield
-    except EnvbenchError as error:
-        if error.hint:
-            error.add_note(error.hint)
-        raise
-
-
-@_hints_shown()
+@hints_shown()
 def measure(
     task: str | None = None,
     *,
@@ -157,41 +128,28 @@ def measure(
     family. Give it unless the task is the default of a family or has a colon. ``numenv`` is the
     number of environments per vector step. With several backends or numbers, all cells alternate.
     ``duration`` is in seconds per cell. ``quick`` measures 2 s per cell, without an interval.
-    ``python`` is the interpreter of the backend, and ``build`` permits to build its runtime.
-    ``progress`` shows messages and progress on stderr, unless the log ``envbench`` has a handler.
-    ``settings`` are those of the backend (``envbench backends NAME``).
+    ``python`` is the interpreter of the backend, and ``build`` allows envbench to build its
+    runtime. ``progress`` shows messages and progress on stderr, unless the log ``envbench`` has a
+    handler. ``settings`` are those of the backend (``envbench backends NAME``).
 
     Raises ``envbench.EnvbenchError``: an unknown name, a backend that cannot run here, or another
     measurement on this machine. A cell that fails while it is measured has no ``fps``.
     """
     given = {name: value for name, value in locals().items() if name != "settings"} | settings
-    names = [backend] if isinstance(backend, str) else [*backend]
-    numbers = [*numenv] if isinstance(numenv, Iterable) else [numenv]
-    for name, each in (("task and env", [task or env]), ("backend", names), ("numenv", numbers)):
-        if not each or each == [None]:
-            raise UsageError(f"{name}: there is nothing to measure.", hint="Name at least one.")
-    _check(numenv=numbers, seed=seed, duration=duration, repeats=repeats, frame_skip=frame_skip)
-    if not isinstance(numenv, int):
-        given |= {"numenv": [int(each) for each in numbers]}
-    if not isinstance(backend, str):
-        given |= {"backend": names}
+    cells, given = _cells(given, settings)
     if quick and not (duration is None and repeats is None):
         raise UsageError("quick cannot be combined with duration or repeats.")
-    cells = CellRequest(
-        family=env,
-        task=task,
-        backends=names,
-        numenv=[int(each) for each in numbers],
-        frame_skip=frame_skip,
-        settings={name: shown(value) for name, value in settings.items()},
-    )
-    asked: dict[str, Any] = {"duration_s": duration, "repeats": repeats, "quick": quick}
-    amount = Measure(**{name: value for name, value in asked.items() if value is not None})
+    asked: dict[str, Any] = {"quick": quick}  # numbers may be those of NumPy
+    asked |= {} if duration is None else {"duration_s": float(duration)}
+    asked |= {} if repeats is None else {"repeats": int(repeats)}
+    amount = Measure(**asked)
+    path = None if python is None else interpreter(python, "python")
+    own = {} if path is None else dict.fromkeys(cells.backends or [], path)
     options = Options(
         results=Path(results),
         machine=machine,
-        seed=seed,
-        pythons={} if python is None else {name: interpreter(python, "python") for name in names},
+        seed=int(seed),
+        pythons=own,
         setup=build,
         yes=build,
         command=["python", "-c", f"import envbench; envbench.{_call(given)}"],
@@ -214,7 +172,43 @@ def measure(
     (campaign,) = found
     if campaign.stopped is not None:
         raise _stopped(campaign.stopped)
-    own = load_files([campaign.journal.path], _warn).selection
+    return _result(campaign)
+
+
+def _cells(
+    given: dict[str, Any], settings: Mapping[str, str | int | float | bool]
+) -> tuple[CellRequest, dict[str, Any]]:
+    """The requested cells, and the arguments as the call is recorded."""
+    backend, numenv = given["backend"], given["numenv"]
+    names = [backend] if isinstance(backend, str) else [*backend]
+    numbers = [*numenv] if isinstance(numenv, Iterable) else [numenv]
+    of = [given["task"] or given["env"]]
+    for name, each in (("task and env", of), ("backend", names), ("numenv", numbers)):
+        if not each or each == [None]:
+            raise UsageError(f"{name}: there is nothing to measure.", hint="Name at least one.")
+    limited = {name: given[name] for name in _LIMITS}
+    _check(**{**limited, "numenv": numbers})
+    numbers = [int(each) for each in numbers]
+    if twice := sorted({each for each in numbers if numbers.count(each) > 1}):
+        raise UsageError(f"numenv has {twice[0]} twice.")
+    names = [*dict.fromkeys(names)]
+    cells = CellRequest(
+        family=given["env"],
+        task=given["task"],
+        backends=names,
+        numenv=numbers,
+        frame_skip=None if given["frame_skip"] is None else float(given["frame_skip"]),
+        settings={name: shown(value) for name, value in settings.items()},
+    )
+    as_called = {
+        "backend": backend if isinstance(backend, str) else names,
+        "numenv": numenv if isinstance(numenv, int) else numbers,
+    }
+    return cells, given | as_called
+
+
+def _result(campaign: Campaign[Figures]) -> Result:
+    own = load_files([campaign.journal.path], warn).selection
     says = [one.sentence for one in conclusions(own, catalogue().profiles)]
     for one in own.measured:
         if failure := one.summary.failure:
@@ -233,7 +227,7 @@ _LIMITS: dict[str, tuple[type, float, float]] = {
 
 
 def _check(**given: Any) -> None:
-    """``UsageError`` for a number of another kind, or beyond the limits of the command line."""
+    """``UsageError`` for a number of the wrong type, or outside the limits of the command line."""
     for name, value in given.items():
         kind, least, most = _LIMITS[name]
         for each in value if isinstance(value, list) else [value]:
@@ -256,11 +250,6 @@ def _call(given: Mapping[str, object]) -> str:
 def _stopped(error: Interrupted) -> BaseException:
     """What Python raises for that signal."""
     return KeyboardInterrupt() if error.exit_code == 130 else SystemExit(error.exit_code)
-
-
-def _warn(warnings: Iterable[str]) -> None:
-    for each in warnings:
-        LOG.warning(each)
 
 
 @contextmanager
@@ -307,64 +296,3 @@ class _Log:
         LOG.info("a block took %.0f s: %s left", record.seconds, counted(left, "block"))
 
     def close(self) -> None: ...
-
-
-# ---------------------------------------------------------------- results on disk
-
-
-def _html(cells: DataFrame) -> str:
-    """What a notebook shows: the columns that most readers want."""
-    names = "machine env task backend numenv fps fps_low fps_high flags failure"
-    shown: str = cells.reindex(columns=names.split()).to_html(max_rows=20, na_rep="")
-    return shown
-
-
-@dataclass(frozen=True, repr=False)
-class Results:
-    """The results in a folder, as ``envbench report`` shows them."""
-
-    _loaded: Loaded
-
-    def __repr__(self) -> str:
-        cells = counted(len(self._loaded.selection.measured), "cell")
-        return f"<envbench.Results: {cells}; .cells, .runs, .slices and .published are DataFrames>"
-
-    def _repr_html_(self) -> str:
-        return _html(self.cells)
-
-    @cached_property
-    def cells(self) -> DataFrame:
-        """One row per cell, with the columns of ``envbench export``."""
-        from pandas import DataFrame
-
-        return DataFrame([of_cell(each) for each in self._loaded.selection.measured])
-
-    @cached_property
-    def runs(self) -> DataFrame:
-        """One row per process, with the columns of ``envbench export --runs``."""
-        from pandas import DataFrame
-
-        found = self._loaded
-        return DataFrame(of_runs(found.records, found.locations, found.selection))
-
-    @cached_property
-    def slices(self) -> DataFrame:
-        """One row per timed slice: its run, its start and length in ns, its vector steps (calls),
-        its steps and resets of single environments, and what disturbed it ("" if nothing)."""
-        from pandas import DataFrame
-
-        return DataFrame(of_slices(self._loaded.records))
-
-    @cached_property
-    def published(self) -> DataFrame:
-        """One row per figure that others published, with its source. None was measured here."""
-        from pandas import DataFrame
-
-        names = "machine env task backend numenv frame_skip fps source"
-        return DataFrame([fields(each, names) for each in self._loaded.selection.published])
-
-
-@_hints_shown()
-def load(results: str | Path = "results") -> Results:
-    """Read a folder of results. Raises ``envbench.EnvbenchError`` if it has none."""
-    return Results(load_folder(Path(results), _warn, every_window=True))

@@ -47,8 +47,10 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
+            if ctx.resilient_parsing:  # a shell completes what follows it
+                return None
             raise UnknownName("command", cmd_name, list(COMMANDS))
         module = import_module(f"envbench.cli.{COMMANDS[cmd_name][0]}")
         variable = "import_csv" if cmd_name == "import" else cmd_name  # a Python keyword

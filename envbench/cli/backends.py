@@ -77,9 +77,9 @@ def setup(
 ) -> None:
     """Build the isolated runtime of each BACKEND that needs one.
 
-    First say how large the runtimes are. A terminal asks. Backends that run in the current
-    interpreter need none. If one backend cannot be set up, the others are still set up, and the
-    exit code is 3.
+    Show their sizes first and, on a terminal, ask. Backends that run in the current interpreter
+    need none. If one cannot be set up, the others still are, and the exit code is 3. With --all,
+    backends that cannot run on this machine do not count.
     """
     if bool(names) == everything:
         raise UsageError(

@@ -33,7 +33,7 @@ from envbench.errors import CELL_FAILED, UsageError
 from envbench.experiments.check import baseline as stored
 from envbench.experiments.check.sources import WORKING_TREE, Source, refuse_impossible, untracked
 from envbench.experiments.check.stages import CheckExperiment, Size
-from envbench.machine import fingerprint
+from envbench.machine import fingerprint, kept_to
 from envbench.model import MOST_ROUNDS, Failure, Rule
 from envbench.results.folder import load_files
 from envbench.text import counted, printable
@@ -67,7 +67,8 @@ RULE = grouped(
     ),
     option(
         "--tolerance SHARE",
-        "A PASS rules out that the usual pace is slower by this, and all steps by four times this.",
+        "PASS rules out a slowdown of the usual pace by this share, and of all steps by four times "
+        "this share.",
         Number(0.0005, 0.5),
         default=0.05,
     ),
@@ -161,8 +162,10 @@ def check(
     shown = partial(show, as_json=as_json, summary=summary, against=against)
     if against is not None:
         loaded = cache(partial(load_files, [against], lambda _: None))
+        with kept_to(options.cpus):
+            here = fingerprint()
         then = stored.read(
-            against, cells, fingerprint(), tell, lambda cell: loaded().selection.refuses(cell)
+            against, cells, here, tell, lambda cell: loaded().selection.refuses(cell)
         )
         anew = stored.anew(against, then, rule, size)
         conduct(
@@ -181,7 +184,8 @@ def check(
         names = ", ".join(map(printable, left_out[:3])) + (", …" if len(left_out) > 3 else "")
         tell(f"Note: untracked files are not included: {names}. Add them with git add.")
     if only_plan:
-        targets = experiment.choose(site_of(options, experiment)).targets
+        with kept_to(options.cpus):
+            targets = experiment.choose(site_of(options, experiment)).targets
         show_plan(targets, size.of(targets, rule), experiment.arm_sources, as_json=as_json)
         return
     conduct(experiment, options, lambda outcome: shown(outcome, outcome.findings))
@@ -196,7 +200,7 @@ def _refuse_combinations() -> None:
         refuse_together("--against", arm, f"{arm}-python", f"{arm}-ref")
     because = ": the file's cells are always measured afresh, with their settings"
     refuse_together("--against", "--set", "--fresh", because=because)
-    because = ": it cannot predict how small a slowdown it will find"
+    because = ": a comparison with a file cannot predict how small a slowdown it finds"
     refuse_together("--against", "--plan", "--precise", because=because)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ from envbench.engine.request import Target
 from envbench.errors import CELL_FAILED, INCONCLUSIVE
 from envbench.experiments.check.sources import Source
 from envbench.experiments.check.stages import CellVerdict, Sizes, overall
-from envbench.model import Arm, Cell, PairsDesign, Plan, Rule, digest, fields
+from envbench.model import ArmFact, Cell, PairsDesign, Plan, Rule, digest, fields
 from envbench.text import counted, listed, printable
-from envbench.text import markdown as escaped
+from envbench.text import markdown as as_markdown
 
 Verdicts = Sequence[CellVerdict]
 Differences = Mapping[str, Sequence[str]]  # of packages, by backend
@@ -28,6 +29,7 @@ Differences = Mapping[str, Sequence[str]]  # of packages, by backend
 SCHEMA = 1
 HEADS = ("task", "backend", "numenv")
 IDENTITY = "machine env task backend numenv env_instances settings"
+LONGEST_NOTE = 4000  # letters of a text in the summary of a pull request
 OFTEN = 1000  # an episode in so many steps: its reset may matter
 UNSEEN, USELESS = 0.5, 0.9  # shares of speed lost if a cost doubles, and if it grows tenfold
 MEANS: dict[str, str] = {
@@ -161,6 +163,7 @@ def markdown(
 ) -> str:
     """The summary for the page of a pull request."""
     found, design = overall(verdicts), plan.design_as(PairsDesign)
+    escaped = partial(as_markdown, limit=LONGEST_NOTE)
     figures = _table(verdicts, escaped, tablefmt="github")
     said = "".join(f"* {escaped(each)}\n" for each in sentences(plan, verdicts))
     figures = f"{said}\n{figures}" if said else figures
@@ -291,7 +294,7 @@ def _work(found: CellVerdict) -> str:
     return f"equal results after each of {found.compared:,} slices"
 
 
-def _arm_json(plan: Plan, arm: Arm) -> dict[str, str]:
+def _arm_json(plan: Plan, arm: ArmFact) -> dict[str, str]:
     """An arm for the document. ``worker`` is the hash of all code that its workers load."""
     own = {key: code for key, code in plan.code.items() if key.startswith(f"{arm.name}/")}
     return {"source": arm.source, "worker": digest(sorted(own.values())), "place": arm.place}

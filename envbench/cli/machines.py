@@ -12,7 +12,7 @@ from envbench.engine.carry_out import site_of
 from envbench.engine.experiment import Options
 from envbench.engine.resume import has_other_hosts
 from envbench.errors import UsageError
-from envbench.experiments.run import RunExperiment
+from envbench.experiments.run.rounds import RunExperiment
 from envbench.machine import Entry, Profile, Table
 from envbench.model import Fingerprint, digest, fields
 

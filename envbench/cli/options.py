@@ -20,7 +20,7 @@ from envbench.backends import registry
 from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
 from envbench.families import SMALLEST_SKIP
-from envbench.machine import catalogue
+from envbench.machine import catalogue, cores_of
 from envbench.model import LARGEST_NUMENV, LARGEST_SKIP
 from envbench.runtimes.installer import LOG
 from envbench.runtimes.interpreters import parse_overrides
@@ -129,14 +129,10 @@ def numenvs(texts: tuple[str, ...]) -> list[int] | None:
 
 def cores(texts: tuple[str, ...]) -> list[int]:
     """Read core numbers in texts such as ``0-3,8``. The caller checks that they can be used."""
-    found: set[int] = set()
-    for part in _parts(texts):
-        match = re.fullmatch(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", part)
-        span = range(int(match[1]), int(match[2] or match[1]) + 1) if match else range(0)
-        if not span:
-            raise click.BadParameter(f"{part[:60]!r} is not a list of cores such as 0-3,8.")
-        found.update(span)
-    return sorted(found)
+    try:
+        return sorted({core for text in texts for core in cores_of(text)})
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def _parts(texts: tuple[str, ...]) -> list[str]:
@@ -292,9 +288,14 @@ def measured_cells(*options: Option) -> Option:
     skips = Number(SMALLEST_SKIP, LARGEST_SKIP)
     return cell_options(
         family_option(f"{_FAMILIES}  [default: those that the profile lists]"),
-        backends_option("all that can run here"),
+        backends_option("all that can run here, except ceiling"),
         *options,
-        option("--frame-skip N", "Frames per step, for --env gym.  [default: 1]", skips),
+        option(
+            "--frame-skip N",
+            "Frames per step, for --env gym [default: 1] and for MuJoCo tasks that envbench does "
+            "not know.",
+            skips,
+        ),
     )
 
 
@@ -315,7 +316,7 @@ def measuring_options(*, runtimes: bool) -> Option:
     seeds = click.IntRange(0, 2**31 - 1)
     no_setup = option(
         "--no-setup",
-        "Do not build isolated runtimes. (By default, a terminal asks.)",
+        "Do not build isolated runtimes. (By default, envbench asks on a terminal.)",
         also="setup",
         callback=lambda context, parameter, forbidden: not forbidden,
     )

@@ -41,7 +41,8 @@ def plans(
     envbench plans delete PLAN          remove its file
 
     To resume an unfinished plan, run its command again. It begins a new plan if a later one has
-    finished, if a package, the code or the machine has changed, or after a long pause.
+    finished, if a package, the code or the machine has changed, or after a pause (an hour for
+    baseline and check --against, ten minutes for doctor).
     """
     if subcommand := context.invoked_subcommand:
         given = {"--machine": machine, "--unfinished": unfinished, "--json": as_json}

@@ -70,6 +70,8 @@ def report(
     html = wanted == "html"
     if as_json and str(output) == "-":
         raise UsageError("--json and --output - would both write to stdout: choose one.")
+    if check and str(output) == "-":
+        raise UsageError("--check compares files: it cannot be combined with --output -.")
     if html and (into or as_json or png or figures):
         raise UsageError("--format html can be combined only with --output and --check.")
     loaded, known = load_folder(results, warn), catalogue()
@@ -81,7 +83,7 @@ def report(
         page = html_page(loaded.selection, known.profiles, runtimes)
         files = {output or results / "report.html": Filled(text=page)}
     else:
-        own = None if into or output or as_json else results / "README.md"
+        own = None if into or output or (as_json and not check) else results / "README.md"
         contents = cache(partial(block_contents, loaded.selection, known.profiles))
         files = _documents(
             lambda text: contents(plain=figures == "plain" or (not figures and is_plain(text))),

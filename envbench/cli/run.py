@@ -28,11 +28,11 @@ from envbench.cli.options import (
 from envbench.cli.run_figures import show
 from envbench.cli.terminal import clock, print_json, table, tell
 from envbench.engine.experiment import Options
-from envbench.engine.flame import profiler
 from envbench.engine.request import CellRequest
 from envbench.errors import UNAVAILABLE, StorageError, UsageError
-from envbench.experiments.preview import Preview, preview
-from envbench.experiments.run import DEFAULT_DURATION_S, Measure, RunExperiment
+from envbench.experiments.run.flame import profiler
+from envbench.experiments.run.preview import Preview, preview
+from envbench.experiments.run.rounds import DEFAULT_DURATION_S, Measure, RunExperiment
 from envbench.machine import catalogue
 from envbench.model import MOST_ROUNDS, fields
 from envbench.report.data_export import SCHEMA

@@ -16,9 +16,9 @@ from envbench.backends import row_label
 from envbench.cli.terminal import cell_name, print_json, table, tell, tell_failure
 from envbench.decisions.session import Session
 from envbench.engine.campaign import Campaign
-from envbench.engine.flame import flame_graph
 from envbench.errors import CELL_FAILED, EnvbenchError
-from envbench.experiments.run import Figures, runs
+from envbench.experiments.run.flame import flame_graph
+from envbench.experiments.run.rounds import Figures, runs
 from envbench.machine import catalogue
 from envbench.model import Cell
 from envbench.report.data_export import SCHEMA, cell_json, ratios_json

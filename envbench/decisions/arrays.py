@@ -131,9 +131,9 @@ def read_trace(raw: bytes) -> Trace:
     if begun is not None and (starts is None or starts.shape[1:] != begun.shape[1:]):
         raise ValueError("the starts of a trace are of two shapes")
     if by is not None and (begun is None or by.shape != begun.shape[:1]):
-        raise ValueError("the starts of a trace are more or fewer than their environments")
+        raise ValueError("a trace does not name one environment per start")
     if any(each is not None and each.shape != rewards[:1] for each in rows.values()):
-        raise ValueError("the rows of a trace are described more or less than once")
+        raise ValueError("a description of the rows of a trace does not have one entry per row")
     if chosen is not None and not 0 <= chosen < len(found["rewards"]):
         raise ValueError("the last part of a trace begins outside of it")
     if more["truncated"] is not None and more["truncated"].shape != rewards:

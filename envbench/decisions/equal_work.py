@@ -24,6 +24,7 @@ LEAST_SEEN = 0.9  # of the claimed resets; honest backends make at least as many
 LEAST_P = 1e-4  # for two samples of episodes to count as one distribution
 MOST_OTHER_ACTIONS = 0.15  # of a Kolmogorov-Smirnov statistic; constant actions have about 0.5
 LEAST_START_P = 1e-4  # for their first observations; 20 tests of seven backends accuse none
+OVERWRITES = "its steps overwrite the observations that the steps before them returned"
 Mark = Literal["✓", "≠", "✗", "–"]
 Differences = dict[str, tuple[Any, Any]]  # name -> (reference's value, backend's value)
 
@@ -159,7 +160,7 @@ def _shown(value: Any) -> str:
 
 def _audit(found: Verification) -> tuple[bool | None, str]:
     audit, skip = found.audit, found.cell.frame_skip
-    if audit is None or audit.frames is None:
+    if audit is None:
         return None, "nothing else counts its steps"
     claimed, most = f"{audit.steps * skip:,.10g}", audit.calls * found.cell.numenv
     # A reset takes the place of a step if the environments reset on the step after an end.
@@ -167,6 +168,8 @@ def _audit(found: Verification) -> tuple[bool | None, str]:
     results = audit.steps + (audit.resets if next_step else 0)
     if max(results, audit.resets) > most:
         return False, f"claims {results:,} results, and its calls give at most {most:,}"
+    if audit.frames is None:
+        return None, "nothing else counts its steps"
     fewest = LEAST_SEEN * (audit.resets_claimed or 0) - 2 * found.cell.numenv
     if audit.resets_seen is not None and audit.resets_seen < fewest:
         claimed_resets = f"{audit.resets_claimed:,} resets"
@@ -193,8 +196,8 @@ def _is_reference(found: Verification) -> bool:
 
 
 def _follows(found: Verification) -> bool:
-    """Do its observations follow its actions?"""
-    return found.responds is not False
+    """Do its observations follow its actions? Those of the reference need not, in some tasks."""
+    return found.responds is not False or _is_reference(found)
 
 
 def _other_engine(found: Verification) -> bool:
@@ -224,13 +227,15 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
     same, text = compared(standard, found.agreement)
     if same and not found.agreement.by_run and _has_own_loop(cell):
         return None, "not decided: its `follow` was compared, not its `run` (docs/backends.md)"
+    if same is False and family.follows_by == "seed":
+        return False, f"{text} (or the task does not repeat with its seed)"
     if same and standard.episodes and found.responds is None:
         return None, "not decided: nothing shows that its observations follow its actions"
     return same, text
 
 
 def _has_own_loop(cell: Cell) -> bool:
-    """Is it a plugin that could let ``run`` make the compared steps, as its results have an order?
+    """Is it a plugin whose ``run`` could be compared, because its results arrive in a fixed order?
     The loops of built-in backends are envbench's own."""
     built_in = cell.backend in {each.name for each in backends.BUILT_IN}
     return not built_in and cell.env_instances == cell.numenv
@@ -241,7 +246,7 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
 
     Where every step has to agree, a few that differ are enough.
     """
-    standard = standard.of(same_engine=found.same_engine, rounded=found.rounded)
+    usual, standard = standard, standard.of(same_engine=found.same_engine, rounded=found.rounded)
     if standard.episodes:
         return _episodes(standard, found)
     few = found.steps < standard.steps
@@ -252,9 +257,10 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
     apart, reward = standard.apart(found.observations), standard.apart(found.rewards)
     wrong = []
     if found.reused:
-        wrong.append("its steps overwrite the observations that the steps before them returned")
+        wrong.append(OVERWRITES)
     if apart > standard.tolerance:
-        since = f" from step {found.first_difference + 1} on" if found.first_difference else ""
+        first = found.first_difference if standard is usual else None  # found by the usual rule
+        since = f" from step {first + 1} on" if first else ""
         wrong.append(f"differs{since}, by {apart:.2g}{unit}{standard.most}")
     if standard.nine_of_ten and (found.longer or 0.0) > standard.tolerance:
         wrong.append(f"differs by {found.longer:.2g}{unit} after calls of several steps")
@@ -266,15 +272,15 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
         how = "in another step or for another reason" if alike else "on one side only"
         wrong.append(f"{every}, {found.other_ends} {how}")
     if found.other_limits:
-        wrong.append("episodes that last until their time limit end otherwise than the reference's")
+        wrong.append("episodes that reach their time limit end differently from the reference's")
     if found.start > standard.tolerance:
         wrong.append(f"episodes begin where the reference's cannot: {found.start:.2g}{unit} apart")
     elif (chance := found.p_values.get("start", 1.0)) < LEAST_START_P:
-        wrong.append(f"its episodes begin otherwise than the reference's (p = {chance:.2g})")
+        wrong.append(f"its episodes begin differently from the reference's (p = {chance:.2g})")
     if found.hollow:
         wrong.append("the numbers that it reports beside the state are all zero")
     if (found.actions_apart or 0.0) > MOST_OTHER_ACTIONS:
-        wrong.append("its actions are distributed otherwise than those that were asked for")
+        wrong.append("its actions are distributed differently from those that were asked for")
     if wrong:
         return False, "; ".join(wrong)
     if few:
@@ -287,6 +293,8 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
 
 def _episodes(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
     ends = f"{found.ends} and {found.reference_ends} episodes"
+    if found.reused:
+        return False, OVERWRITES
     if min(found.ends, found.reference_ends) < standard.episodes:
         missing = f"compared for {ends} only (required: {standard.episodes})"
         return None, f"{missing}: verify it with more environments (--numenv)"

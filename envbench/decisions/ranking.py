@@ -15,18 +15,23 @@ cell of all. Rows are chosen by their maxima, and the maximum of many figures is
 each cell is a candidate, and its p-values count once for each candidate and each other row
 (Bonferroni). A candidate is faster than a row if it is faster than each cell of it. The p-value of
 that is the greatest of theirs (an intersection-union test, Berger, Technometrics 24, 1982).
+
+Figures without an interval (published ones, quick ones, and rates per CPU second) have no such
+tests: ``best_of_columns`` finds the highest, and ``near`` those that are close to it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 from envbench.stats.block_model import BlockModel
 
 FAMILY_WISE = 0.05  # the probability of any false claim about a column
+NEAR = 0.95  # this share of the best figure counts as a tie, where there are no intervals
 
 Claim = tuple[str, str]  # the first cell is faster than the second
 
@@ -57,9 +62,9 @@ class Ranking:
         return self.places[self.best].ties if self.best is not None else ()
 
 
-def rank(model: BlockModel, column: Sequence[str], family_wise: float = FAMILY_WISE) -> Ranking:
+def rank(model: BlockModel, column: Sequence[str]) -> Ranking:
     """Rank the cells of a column. A cell that nothing connects to the others ties with them."""
-    claims = proven(model, column, family_wise)
+    claims = proven(model, column)
     places = {
         cell: Place(
             rank=1 + sum(slower == cell for _, slower in claims),
@@ -75,9 +80,7 @@ def rank(model: BlockModel, column: Sequence[str], family_wise: float = FAMILY_W
     return Ranking(places=places, best=max(rates, key=rates.__getitem__, default=None))
 
 
-def best_row(
-    model: BlockModel, rows: Mapping[str, Sequence[str]], family_wise: float = FAMILY_WISE
-) -> tuple[str | None, list[str]]:
+def best_row(model: BlockModel, rows: Mapping[str, Sequence[str]]) -> tuple[str | None, list[str]]:
     """Return the cell with the highest adjusted rate, and the other rows that tie with it: it is
     not shown to be faster than them. None where no cell has an adjusted rate."""
     rates = {
@@ -90,7 +93,7 @@ def best_row(
     if best is None:
         return None, []
     others = {name: cells for name, cells in rows.items() if best not in cells}
-    allowed = family_wise / (len(rates) * max(len(others), 1))
+    allowed = FAMILY_WISE / (len(rates) * max(len(others), 1))
     return best, [
         name
         for name, cells in others.items()
@@ -104,9 +107,7 @@ def _share(model: BlockModel, faster: str, slower: str) -> float:
     return found[0] if found and found[1] == (faster, slower) else 1.0
 
 
-def proven(
-    model: BlockModel, column: Sequence[str], family_wise: float = FAMILY_WISE
-) -> set[Claim]:
+def proven(model: BlockModel, column: Sequence[str]) -> set[Claim]:
     """Return what Holm's procedure shows: (faster cell, slower cell).
 
     Of the two hypotheses of a pair only one can be rejected, so the other still counts. Pairs
@@ -115,7 +116,7 @@ def proven(
     tested = sorted(each for pair in combinations(column, 2) if (each := _test(model, *pair)))
     claims: set[Claim] = set()
     for share, claim in tested:
-        if share > family_wise / (2 * len(tested) - len(claims)):
+        if share > FAMILY_WISE / (2 * len(tested) - len(claims)):
             break
         claims.add(claim)
     return claims
@@ -131,3 +132,16 @@ def _test(model: BlockModel, cell: str, other: str) -> tuple[float, Claim] | Non
     log = math.log(found.ratio)
     claim = (cell, other) if log > 0 else (other, cell)
     return float(stdtr(found.degrees, -abs(log) / found.error)), claim
+
+
+def near(figure: float, best: float) -> bool:
+    """Is a figure without an interval close to the best?"""
+    return figure >= NEAR * best
+
+
+def best_of_columns(figures: Iterable[tuple[int, float]]) -> dict[int, str]:
+    """Return the highest figure of each column (numenv) as printed: equal ones are all best."""
+    best: dict[int, float] = defaultdict(float)
+    for numenv, fps in figures:
+        best[numenv] = max(fps, best[numenv])
+    return {numenv: f"{fps:.2f}" for numenv, fps in best.items()}

@@ -18,8 +18,7 @@ DRAWS = 50_000  # of starts, to judge how many are different
 
 
 def probability(begun: Array, starts: Array, by: Array | None, first: int | None) -> float:
-    """The probability that the reference's episodes begin at most as differently as the trace's,
-    or are distributed at most as these.
+    """Return the p-value of the hypothesis that the trace's episodes begin as the reference's do.
 
     Three tests, with Bonferroni's correction. How many different starts are there (among as many of
     the reference's, drawn at random)? Is each of their numbers distributed as the reference's
@@ -45,8 +44,10 @@ def probability(begun: Array, starts: Array, by: Array | None, first: int | None
 
 
 def _copied(starts: Array, by: Array | None, alike: float) -> float:
-    """The probability that any two environments begin so often alike, each as the other in its
-    k-th episode. ``alike``: the probability that two starts of the reference are equal."""
+    """Return the p-value of how often two environments have equal starts in their k-th episodes.
+
+    ``alike``: the probability that two starts of the reference are equal.
+    """
     import numpy as np
     from scipy.stats import binom
 

@@ -185,6 +185,8 @@ def _distributions(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
     return Agreement(
         reference=standard.reference,
         steps=len(own.rewards),
+        reused=own.reused,
+        by_run=own.by_run,
         ends=len(ours["length"]),
         reference_ends=len(reference["length"]),
         p_values={
@@ -210,8 +212,8 @@ def _episodes(trace: Trace) -> dict[str, list[float]]:
 def repeated(trace: Trace, again: Trace) -> bool | None:
     """Compare a trace with one of a new process with the same seed, and partly other actions.
 
-    Do environments with the same actions give the same again, and those with others not? None: the
-    former do not, or there are none of one kind.
+    True if environments with the same actions repeat their observations and those with other
+    actions do not. None: the former do not repeat, or one group is empty.
     """
     import numpy as np
 

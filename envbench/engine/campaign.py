@@ -107,8 +107,8 @@ class Campaign(Generic[Findings]):
     stopped: Interrupted | None = None
 
     def carry_out(self) -> None:
-        """Execute the remaining blocks. A block that was interrupted, or after which the code is no
-        longer the plan's, is recorded before ``Interrupted`` or ``CodeChanged`` is raised."""
+        """Execute the remaining blocks. If a block is interrupted, or the code has changed, it is
+        recorded before ``Interrupted`` or ``CodeChanged`` is raised."""
         self.listener.began(self.experiment, self.plan, [*self.done], self.before)
         try:
             while (block := self.experiment.next(self.plan, self.done)) is not None:

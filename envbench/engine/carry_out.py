@@ -30,8 +30,17 @@ from envbench.engine.request import Target
 from envbench.errors import EnvbenchError, Interrupted, Unavailable, UsageError
 from envbench.machine import catalogue, choose, fingerprint, lock, valid_name, write_profile
 from envbench.machine.host import busy_cores, free_memory, kept_to, quota_cpus, usable_cores
-from envbench.model import Arm as ArmFact
-from envbench.model import BlockRecord, Cell, Failure, MachineFact, Plan, Shared, arm_key, digest
+from envbench.model import (
+    ArmFact,
+    BlockRecord,
+    Cell,
+    Failure,
+    MachineFact,
+    Plan,
+    Shared,
+    arm_key,
+    digest,
+)
 from envbench.results import store
 from envbench.results.store import Journal
 from envbench.text import listed
@@ -70,14 +79,15 @@ def _carried_out(
     chosen = experiment.choose(site)
     for note in chosen.notes:
         listener.say(note)
-    if options.cpus and (busy := busy_cores(options.cpus)):
-        listener.say(
-            f"Warning: other programs are using {listed([f'core {core}' for core in busy])}. What "
-            "they use while cells are measured is recorded."
-        )
     store.check_folder(options.results, site.profile.name)
     site = _with_builds(experiment, site, chosen.targets, listener)
     with lock.acquire(wait=options.wait, on_wait=listener.say):
+        if options.cpus and (busy := busy_cores(options.cpus)):
+            cores = listed([f"core {core}" for core in busy])
+            listener.say(
+                f"Warning: other programs are using {cores}. What they use while cells are "
+                "measured is recorded."
+            )
         session = _Session(experiment, site, listener, executor or LocalExecutor())
         campaign = session.campaign(chosen.targets)
         with campaign.journal:
@@ -107,7 +117,7 @@ def _with_builds(
 def site_of(options: Options, experiment: Experiment[object]) -> Site:
     """The profile to measure under, and this machine's fingerprint.
 
-    What a report's tables show under one name is never of two hosts.
+    A report never shows results of two hosts under one name.
     """
     here = fingerprint()
 
@@ -219,7 +229,8 @@ class _Session(Generic[Findings]):
                 self.listener.say(f"  To fix it: {failure.hint}")
 
     def _refuse(self, arm: Arm, failure: Failure, *, others: bool) -> None:
-        """Raise, if it is an error that no arm runs the cell. ``others`` of its family run."""
+        """Raise if it is an error that no arm can run the cell. ``others``: other cells of its
+        family can run."""
         cell = arm.cell
         if arm.known_tasks is not None and (self.experiment.named or not others):
             raise availability.unknown_task(arm, arm.known_tasks)
@@ -246,8 +257,9 @@ class _Session(Generic[Findings]):
                     return
                 raise
             self.listener.say(
-                f"{why}, so this one's go to {self.site.options.results / profile.name}. Its "
-                f"profile is {path}: you can edit its title, and what `envbench run` measures."
+                f"{why}, so results of this computer go to "
+                f"{self.site.options.results / profile.name}. Its profile is {path}: you can edit "
+                "its title, and what `envbench run` measures."
             )
 
     # ------------------------------------------------------------ the plan

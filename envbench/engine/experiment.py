@@ -72,7 +72,7 @@ class Experiment(ABC, Generic[Findings_co]):
     shows_figures: ClassVar[bool] = False  # does the figure of a block mean something on its own?
     own_runtimes: ClassVar[bool] = True  # are its arms the backends' own runtimes?
     watches_code: ClassVar[bool] = False  # can the measured code be edited while it runs?
-    longest_pause_s: ClassVar[float | None] = None  # then an unfinished plan is not resumed
+    longest_pause_s: ClassVar[float | None] = None  # of an unfinished plan; None: any
     purpose: str = ""  # a plan of another purpose is not resumed
 
     @property

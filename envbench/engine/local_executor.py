@@ -16,7 +16,14 @@ from envbench import backends, families, runtimes
 from envbench.backends.specification import with_role
 from envbench.decisions import traces
 from envbench.decisions.arrays import Trace, read_trace
-from envbench.engine.availability import Arm, Arms, answer_of, own_runtime, runtime_fact
+from envbench.engine.availability import (
+    TRIES,
+    Arm,
+    Arms,
+    answer_of,
+    own_runtime,
+    runtime_fact,
+)
 from envbench.engine.campaign import Executed, new_id
 from envbench.engine.request import Target, reference_of
 from envbench.families import Standard
@@ -155,8 +162,8 @@ def _one_by_one(block: Block, launches: Launches, on_event: OnEvent) -> dict[int
 
 
 def _spot_check(trial: Trial, reply: Reply, arms: Arms) -> Agreement | None:
-    """Let the reference follow some steps of a measured trial. None: the reference cannot run.
-    Without steps if the trial gave none, or hardly any, to follow."""
+    """Let the reference follow some steps of a measured trial. None if the reference cannot run; an
+    agreement without steps if the trial recorded hardly any."""
     target = reference_of(trial.cell)
     if target is None:
         return None
@@ -171,7 +178,9 @@ def _spot_check(trial: Trial, reply: Reply, arms: Arms) -> Agreement | None:
     amount = Verify(lock_steps=trial.spot, audit_calls=1)
     follower = Trial(cell=target.cell, mode="verify", seed=trial.seed, verify=amount)
     launch = _launch(follower, replace(arm, target=target))
-    found = execute(**asdict(launch), files={GIVEN: reply.trace})
+    found = _repeated(launch, {GIVEN: reply.trace})
+    if found.failure is not None and found.failure.phase in ("", "start", "import"):
+        return None
     if found.trace is None or found.failure is not None:
         return lacking  # perhaps because of what the trial showed
     standard = target.family.standard(target.cell.kind, target.cell.task)
@@ -184,9 +193,18 @@ def _spot_check(trial: Trial, reply: Reply, arms: Arms) -> Agreement | None:
     return agreement if agreement.steps >= _fewest(trial, reply) else lacking
 
 
+def _repeated(launch: Launch, files: Mapping[str, bytes]) -> Reply:
+    """The reply of a worker that is started again if something outside kills it."""
+    for _ in range(TRIES):
+        found = execute(**asdict(launch), files=files)
+        if found.failure is None or not found.failure.killed:
+            break
+    return found
+
+
 def _fewest(trial: Trial, reply: Reply) -> float:
-    """The steps that a spot check has at least. Calls of several steps and resets have no step of
-    their own in it, and of a slow backend only some steps are asked for."""
+    """The fewest steps that a valid spot check has. Resets and calls of several steps do not count,
+    and a slow backend is asked for fewer steps."""
     calls, times = sum(reply.measured.calls), reply.times
     pace = times.measured_ns / calls if times and calls else 1.0
     return min(trial.spot, LONGEST_SPOT_NS / max(pace, 1.0)) / 4
@@ -195,8 +213,8 @@ def _fewest(trial: Trial, reply: Reply) -> float:
 def _with_reports(
     trial: Trial, agreement: Agreement, own: Trace, reply: Reply, reference: Reply
 ) -> Agreement:
-    """The agreement with what both report. Only observations that are said to be rounded are, and
-    numbers are lacking only if they are said to be there."""
+    """Add what both report to the agreement. Observations count as rounded only if the backend
+    reports that type. Zeros count as hollow only if the backend claims to compute those numbers."""
     reported = reply.facts.get("work")
     work = reported if isinstance(reported, dict) else {}
     family = families.of_record(trial.cell.env)
@@ -214,12 +232,13 @@ def _with_reports(
 
 
 def _responds(trial: Trial, reply: Reply, arm: Arm) -> bool | None:
-    """Do the environments of a trial follow their actions? None: unknown, as it does not repeat.
+    """Do the environments of a trial follow their actions?
 
     Its first steps are made again with its seed, in a new process, but every environment gets the
-    actions of the first one: that one has to repeat, and the others must not."""
+    actions of the first one. The first environment must return the same observations again, and the
+    others must not. None: even the first one does not repeat."""
     amount = Verify(lock_steps=OBSERVED, audit_calls=0, together=OBSERVED, several=True)
-    found = execute(**asdict(_launch(replace(trial, verify=amount), arm)))
+    found = _repeated(_launch(replace(trial, verify=amount), arm), {})
     try:
         own, again = (read_trace(each or b"") for each in (reply.trace, found.trace))
         return traces.repeated(own, again)
@@ -228,10 +247,10 @@ def _responds(trial: Trial, reply: Reply, arm: Arm) -> bool | None:
 
 
 def same_engine(*replies: Reply) -> bool:
-    """Do all report the same engine and version? One that reports none claims the reference's."""
+    """Do all report the same engine and version? A reply that reports none claims to use the
+    reference's."""
     works = [each.facts.get("work") for each in replies]
-    named = {each.get("engine") for each in works if isinstance(each, dict)}
-    return len(named - {None, ""}) < 2
+    return len({str(e["engine"]) for e in works if isinstance(e, dict) and e.get("engine")}) < 2
 
 
 def _mismatch(arm: Arm, reply: Reply, ordered: int) -> Failure | None:
@@ -301,7 +320,10 @@ class _Recording:
             if reference is not None and standard is not None:
                 found = traces.compare(standard, self.traces[reference], trace)
                 agreement = _with_reports(trial, found, trace, reply, self.replies[reference])
-        except ValueError as error:
+            judged = family.own_tasks or (agreement and standard and not standard.episodes)
+            amount = trial.verify.together
+            responds = None if judged else traces.responds(trace, amount, self.responds.get(side))
+        except (IndexError, TypeError, ValueError) as error:
             unusable = Failure(reason="invalid-figure", phase="measure", message=str(error))
             return replace(record, failure=unusable)
         name = f"{hashlib.sha256(reply.trace).hexdigest()}.npz"
@@ -310,7 +332,5 @@ class _Recording:
             record,
             by_products={TRACE: name},
             agreement=agreement,
-            responds=None
-            if family.own_tasks or (agreement and standard and not standard.episodes)
-            else traces.responds(trace, trial.verify.together, self.responds.get(side)),
+            responds=responds,
         )

@@ -7,7 +7,6 @@ Errors are ``UsageError`` (exit 2), raised before anything is measured.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +19,7 @@ from envbench.backends.builtin import KERNEL
 from envbench.backends.specification import check_shares, settings_of, with_role
 from envbench.errors import UnknownName, UsageError
 from envbench.families.family import EnvFamily
-from envbench.machine import Profile, numa_nodes, usable_cores
+from envbench.machine import Profile, cores_of, numa_nodes, usable_cores
 from envbench.model import Cell, Family, section
 from envbench.text import listed
 
@@ -263,18 +262,19 @@ class _Choice:
 def _check_cores(nodes: str) -> None:
     """Refuse nodes with unusable cores, or with one core twice."""
     usable, seen = set(usable_cores()), set[int]()
-    for first, last in re.findall(r"(\d+)(?:-(\d+))?", nodes):
-        cores = set(range(int(first), int(last or first) + 1))
-        if not cores:
-            raise UsageError(f"nodes {nodes!r}: {first}-{last} ends before it begins.")
-        if usable and cores - usable:
+    try:
+        cores = [core for node in nodes.split("/") if node for core in cores_of(node)]
+    except ValueError as error:
+        raise UsageError(f"nodes {nodes!r}: {error}") from None
+    for core in cores:
+        if usable and core not in usable:
             raise UsageError(
-                f"nodes {nodes!r}: core {min(cores - usable)} cannot be used here.",
+                f"nodes {nodes!r}: core {core} cannot be used here.",
                 hint=f"Usable cores: {', '.join(map(str, sorted(usable)))}",
             )
-        if cores & seen:
-            raise UsageError(f"nodes {nodes!r}: core {min(cores & seen)} is named twice.")
-        seen |= cores
+        if core in seen:
+            raise UsageError(f"nodes {nodes!r}: core {core} is named twice.")
+        seen.add(core)
 
 
 def make_cell(

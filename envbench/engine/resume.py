@@ -155,6 +155,8 @@ def find(
     wanted: Plan,
     experiment: Experiment[object],
     arms: Mapping[str, Arm] = {},
+    *,
+    probed: bool = True,
 ) -> tuple[Recorded, list[str]] | None:
     """The unfinished plan of the same command, and what has changed since. If nothing has, it can
     be resumed. None if there is no such plan.
@@ -173,7 +175,7 @@ def find(
         left = 0 if each.concluded else blocks_left(experiment, each)
         if left is None:
             continue
-        changed = [] if each.concluded else differences(each.plan, wanted, arms)
+        changed = [] if each.concluded else differences(each.plan, wanted, arms, probed=probed)
         if same and not each.concluded:
             changed += paused_too_long(each, experiment.longest_pause_s) if left else []
             if not changed:
@@ -190,9 +192,12 @@ def find(
 # ---------------------------------------------------------------- what has changed
 
 
-def differences(old: Plan, new: Plan, arms: Mapping[str, Arm] = {}) -> list[str]:
+def differences(
+    old: Plan, new: Plan, arms: Mapping[str, Arm] = {}, *, probed: bool = True
+) -> list[str]:
     """What keeps ``old`` from being resumed as ``new``; empty if nothing does. With ``arms``, the
-    newest file of changed code is named."""
+    newest file of changed code is named. If ``new`` was made without probes, it names no runtime.
+    """
     before = asdict(old.design)
     request = {
         "the cells (environments, backends, numenv or settings)": old.cells != new.cells,
@@ -224,7 +229,7 @@ def differences(old: Plan, new: Plan, arms: Mapping[str, Arm] = {}) -> list[str]
         f"the code that {' and '.join(keys)} may import{_newest(python, old.started_utc)}"
         for python, keys in users.items()
     ]
-    if not found and old.runtimes.keys() != new.runtimes.keys():
+    if not found and probed and old.runtimes.keys() != new.runtimes.keys():
         return ["which backends can run here"]
     return found
 

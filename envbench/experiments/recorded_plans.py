@@ -21,7 +21,7 @@ from envbench.errors import StorageError, UnknownName, UsageError
 from envbench.experiments.check.baseline import BaselineExperiment
 from envbench.experiments.check.stages import CheckExperiment
 from envbench.experiments.noise import NoiseExperiment
-from envbench.experiments.run import RunExperiment
+from envbench.experiments.run.rounds import RunExperiment
 from envbench.experiments.verify import VerifyExperiment
 from envbench.model import Plan
 from envbench.results import store

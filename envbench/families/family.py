@@ -119,10 +119,10 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     into each "state" (in ``state_tasks`` only; empty: all tasks), or both start from one "seed";
     "": it cannot follow. ``lock_steps``: vector steps that are compared. ``state_of`` a task (its
     name without the version): how many leading numbers of an observation are its state, if it is
-    not ``Standard.first``. In ``odd_resets``, a reset in the middle of an episode leads where no
-    other one does: steps after one are not compared. ``lasting`` ("module:function" of the
-    worker) makes actions with which an episode of the default task lasts until its time limit
-    (``max_steps`` of ``work``).
+    not ``Standard.first``. ``odd_resets``: tasks in which a reset in the middle of an episode leads
+    to a state that no other reset reaches; steps after one are not compared. ``lasting``
+    ("module:function" of the worker) makes actions with which an episode of the default task lasts
+    until its time limit (``max_steps`` of ``work``).
 
     ``work`` is what one step of the reference does, by kind: the names and values that
     ``envbench.decisions`` compares. None: any value is accepted, and the name is a difference only

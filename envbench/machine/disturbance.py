@@ -43,7 +43,7 @@ def governor(system: Path = SYS) -> Sign:
 
 
 def turbo(system: Path = SYS) -> Sign:
-    """Boost clocks, which fall as the chip warms: a run gets slower towards its end."""
+    """Report boost clocks. They fall as the chip warms, so a run gets slower towards its end."""
     intel, others = text_of(system / "intel_pstate/no_turbo"), text_of(system / "cpufreq/boost")
     if intel == "" and others == "":
         return _unknown("turbo")
@@ -55,7 +55,8 @@ def turbo(system: Path = SYS) -> Sign:
 
 
 def smt(system: Path = SYS, cpuinfo: Path = Path("/proc/cpuinfo")) -> Sign:
-    """Two threads of one core slow each other. A virtual machine cannot see its host's setting."""
+    """Report SMT: two threads of one core slow each other. A virtual machine cannot see its host's
+    setting."""
     found = text_of(system / "smt/active")
     if found == "0" and " hypervisor" in text_of(cpuinfo):
         return _unknown("SMT", "off here; the host of this virtual machine may have it on")

@@ -32,14 +32,10 @@ from envbench.text import one_line
 MEMBERSHIP = Path("/proc/self/cgroup")
 MOUNT = Path("/sys/fs/cgroup")
 MOUNTS = Path("/proc/self/mounts")
+NODES = Path("/sys/devices/system/node")
 MACHINE_ID = Path("/etc/machine-id")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-# What limits a control group's memory, what it uses, and how its files are called: v2, then v1
-MEMORY_FILES = (
-    ("memory.max", "memory.current", "inactive_file"),
-    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-)
-# What limits a control group's memory, what it uses, and how its files are called: v2, then v1
+# A group's limit, its use, and the part of it that is a cache of files: v2, then v1
 MEMORY_FILES = (
     ("memory.max", "memory.current", "inactive_file"),
     ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -71,7 +67,8 @@ def host_id() -> str:
     They are a salted hash (HMAC-SHA256) of ``/etc/machine-id``, and say nothing about the computer
     or its user. Containers of one image have the same machine-id. So in a container, and where
     there is none, they are the hash of a random number that the user's state folder keeps. If that
-    folder cannot be written, they are the hash of the kernel's number of this boot.
+    folder cannot be written, they are the hash of the kernel's number of this boot, or of the
+    computer's name.
     """
     found = "" if in_container() else text_of(MACHINE_ID)
     if not re.fullmatch(r"[0-9a-f]{32}", found):  # it may also be "uninitialized"
@@ -98,7 +95,7 @@ def _kept_number() -> str:
                 whole = Path(near, path.name)
                 whole.write_text(number)
                 os.link(whole, path)  # fails if another process has made it since
-    return text_of(path) or text_of(BOOT_ID) or number
+    return text_of(path) or text_of(BOOT_ID) or platform.node()
 
 
 def nominal_gib(total_bytes: int) -> int:
@@ -165,6 +162,18 @@ def usable_cores() -> list[int]:
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
+def cores_of(text: str) -> list[int]:
+    """Read a list of cores such as ``0-3,8``; ``ValueError`` if it is none."""
+    found: list[int] = []
+    for part in map(str.strip, text.split(",")):
+        match = re.fullmatch(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", part)
+        span = range(int(match[1]), int(match[2] or match[1]) + 1) if match else range(0)
+        if not span:
+            raise ValueError(f"{part[:60]!r} is not a list of cores such as 0-3,8.")
+        found += span
+    return found
+
+
 @contextlib.contextmanager
 def kept_to(cores: Collection[int]) -> Iterator[None]:
     """Keep this thread, and the threads and processes that it starts, to these cores; empty: all.
@@ -229,9 +238,14 @@ def throttled_periods() -> int | None:
     return sum(known) if known else None
 
 
-def numa_nodes() -> int:
-    """Return how many NUMA nodes the system has; 1 where it does not say."""
-    return max(1, len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))))
+def numa_nodes(folder: Path = NODES) -> int:
+    """Count the NUMA nodes with a core that this process may use; 1 where the system has no list.
+
+    Some nodes have memory only.
+    """
+    usable = set(usable_cores())
+    lists = [text_of(each / "cpulist") for each in folder.glob("node[0-9]*")]
+    return max(1, sum(not usable.isdisjoint(cores_of(each)) for each in lists if each))
 
 
 def control_groups(controller: str) -> list[Path]:

@@ -11,9 +11,9 @@
     numenv = [1, 2, 3, 4]
     rows = ["for-loop", "envpool-async"]
 
-A profile may come from a stranger. It is only data, parsed strictly and within limits. An error
-names the file and the key. All text must be printable, so that it cannot control a terminal or
-break a table. The profile's name is the name of its file, without ``.toml``.
+A profile may come from an untrusted source. It is only data, parsed strictly and within limits. An
+error names the file and the key. All text must be printable, so that it cannot control a terminal
+or break a table. The profile's name is the name of its file, without ``.toml``.
 
 ``profile_toml`` adds the comments that tomli-w cannot write, and puts each list of a table on one
 line.
@@ -167,8 +167,19 @@ Profiles = Mapping[str, Profile]  # by name
 
 
 def _is_like(pattern: str, name: str) -> bool:
-    parts = [re.escape(part) for part in pattern.casefold().split("*")]
-    return re.fullmatch(".*".join(parts), name.casefold()) is not None
+    """Does the name fit the pattern, in which * is any text? In linear time, whatever it is."""
+    name = name.casefold()
+    first, *rest = pattern.casefold().split("*")
+    if not rest:
+        return name == first
+    *middle, last = rest
+    place = len(first) if name.startswith(first) else -1
+    for part in middle:
+        if place < 0:
+            return False
+        found = name.find(part, place)
+        place = found + len(part) if found >= 0 else -1
+    return 0 <= place <= len(name) - len(last) and name.endswith(last)
 
 
 def is_valid_name(name: str) -> bool:

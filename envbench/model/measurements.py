@@ -58,7 +58,7 @@ class Returns(Strict, frozen=True, kw_only=True):
     ages: Histogram
 
     def fits(self, numenv: int, env_instances: int) -> bool:
-        """Is it of that many environments, and does it have as many returns as its calls give?"""
+        """Do the counts fit this many environments, and add up to the results of its calls?"""
         results = self.calls * numenv
         as_many = len(self.counts) == env_instances and sum(self.counts) == results > 0
         return as_many and min(self.counts) >= 0 and self.ages.whole

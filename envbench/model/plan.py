@@ -91,9 +91,9 @@ class Verify(Strict, frozen=True, kw_only=True):
     """How much a verifying trial does: vector steps in lock-step, and vector steps audited.
 
     In the first ``together`` lock-steps all environments get the action of the first one.
-    ``several``: a few calls in lock-step make several steps. ``limit``: in one more part, all
-    episodes last until their time limit, after so many steps. The worker's function ``lasting``
-    ("module:function") makes its actions. 0: there is no such part.
+    ``several``: a few calls in lock-step make several steps. ``limit``: the steps of one more part,
+    in which all episodes last until their time limit; 0: there is no such part. The worker's
+    function ``lasting`` ("module:function") makes its actions.
     """
 
     lock_steps: Int = 200
@@ -122,7 +122,7 @@ class Job(Strict, frozen=True, kw_only=True):
     protocol: Protocol = Protocol()
     verify: Verify = Verify()
     cpus: list[Int] = []  # the cores that the worker may use; empty: no limit
-    spot: Int = 0  # a measuring job: vector steps to trace, before or after the timed ones
+    spot: Int = 0  # a measuring job: vector steps to trace, between slices or before the first
     by_state: bool = False  # the reference can be put into any state, also after a reset
     own_task: bool = False  # a user's own task, which may read the current folder
     together: Int = 0  # as in ``verify``, for adapters
@@ -143,7 +143,7 @@ class Trial(Strict, frozen=True, kw_only=True):
     protocol: Protocol = Protocol()
     verify: Verify = Verify()
     cpus: list[Int] = []  # empty: no limit
-    spot: Int = 0  # vector steps before or after the measured ones that the reference follows
+    spot: Int = 0  # vector steps between or before the slices that the reference follows
 
 
 Start = Literal["in turns", "at once"]
@@ -153,10 +153,9 @@ class Programme(Strict, frozen=True, kw_only=True):
     """Which slices the trials of a block make, and in which order.
 
     Either ``turns`` lists the trial (its index) of each slice of steps, in order. A slice lasts
-    ``slice_s``. ``equal_calls``: every trial makes as many vector steps per slice as the first one
-    makes in that time, and as many before its first slice as the others; otherwise each has its own
-    number. ``reset_turns`` are slices of resets,
-    made after the steps.
+    ``slice_s``. ``equal_calls``: all trials make the same number of vector steps per slice, and the
+    same number before their first slice. The first trial's speed decides it. Otherwise each trial
+    has its own number. ``reset_turns`` are slices of resets, made after the steps.
 
     Or ``mixed`` has the seconds per slice of each trial. Each makes slices for the time, or the
     vector steps, of its protocol, in a random order (``seed``) over the whole block. Without
@@ -181,7 +180,8 @@ class Programme(Strict, frozen=True, kw_only=True):
 
 
 class Block(Strict, frozen=True, kw_only=True):
-    """Trials that belong together. With turns, they step alternately, the others stopped.
+    """Trials that belong together. If the programme alternates, one steps while the others are
+    stopped.
 
     (stage, round, cells) identify a block within its plan. ``reference``: the index of the trial
     that the others are compared with; it runs last. None: nothing is compared.
@@ -209,7 +209,7 @@ class Behaviour(Strict, frozen=True, kw_only=True):
     large_batches: bool = False
 
 
-class Arm(Strict, frozen=True, kw_only=True):
+class ArmFact(Strict, frozen=True, kw_only=True):
     """The origin of an arm. ``place`` is the hash of its interpreters' folders, which differ
     between commits and requirements."""
 
@@ -300,7 +300,7 @@ class Plan(Strict, frozen=True, kw_only=True, tag="plan"):
     cells: list[Cell]
     design: Design
     behaviour: dict[str, Behaviour] = {}  # by backend
-    arms: list[Arm] = []  # empty: each backend in its own runtime
+    arms: list[ArmFact] = []  # empty: each backend in its own runtime
     logical_cpus: Int = 1
     cores: list[Int] = []
     quota: float | None = None

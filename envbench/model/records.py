@@ -70,8 +70,8 @@ class Run(TrialResult, frozen=True, kw_only=True):
     """One trial of a ``run`` plan.
 
     ``alternated``: it shared its block with another trial, perhaps the reference kernel's.
-    ``without_others``: its plan lets cells alternate, but it did not alternate with another one,
-    or, as the only cell, with its kernel.
+    ``without_others``: its plan lets cells alternate, but no other cell alternated with it. For the
+    only cell of a plan: nor did the reference kernel.
     """
 
     run_id: str
@@ -94,6 +94,7 @@ class Verification(TrialResult, frozen=True, kw_only=True):
     started_utc: str
     fingerprint: str
     worker: str  # hash of the code that a measuring worker of this backend loads
+    verifier: str = ""  # envbench's version, and a hash of the code that a verifying worker loads
     work: dict[str, Any] = {}
 
 

@@ -2,8 +2,8 @@
 
 ``alternate`` starts the workers of a block together (``starting``), lets each warm up alone, and
 then orders their slices one by one (``slice_order``). While one worker runs, the others and all
-their processes are stopped (SIGSTOP), so they cannot take time from it. A programme without turns
-runs all workers at once; then nothing is timed.
+their processes are stopped (SIGSTOP), so they cannot take time from it. A programme without
+``turns`` and ``mixed`` runs all workers at once; then nothing is timed.
 
 Each worker is executed by ``envbench.process.one_job`` in its own thread. A worker that dies, hangs
 or makes slices that were not ordered gives a failed reply, and the others finish their slices. No
@@ -66,12 +66,11 @@ def alternate(
     count = len(launches)
     order = order_of(programme, [each.job for each in launches])
     threads: dict[Future[Reply], _Worker] = {}
+    workers: list[_Worker] = []
     with job_folder() as folder, ThreadPoolExecutor(count) as pool:
-        workers = [
-            _Worker(launches[index], index, order, folder, on_event)
-            for index in dict.fromkeys([*programme.turns, *range(count)])
-        ]
         try:
+            for index in dict.fromkeys([*programme.turns, *range(count)]):
+                workers.append(_Worker(launches[index], index, order, folder, on_event))
             for worker in workers:
                 threads[pool.submit(worker.run)] = worker
             start([worker.start for worker in workers])

@@ -31,8 +31,8 @@ _NO_FILES = os.strerror(errno.EMFILE)  # in a worker's message
 REPLY_ROOM = 1024 * 1024  # bytes; with less free space, a worker may fail to write its reply
 _FEWER = "Use fewer environments (--numenv, or a smaller overcommit), or allow it more memory."
 _MISCOUNTS = (
-    "The backend's adapter miscounts, or the clock is wrong. If it is yours, check the counts that "
-    "`run` returns; otherwise tell its author."
+    "The backend's adapter miscounts, or the clock is wrong. If you wrote the adapter, check the "
+    "counts that `run` returns. Otherwise report this to its author."
 )
 
 
@@ -112,7 +112,9 @@ def _died(ending: Ending, before: MemoryKills, folder: Path) -> Failure:
         return Failure(
             reason="setup",
             message=f"the worker's interpreter did not start: {ending.unstartable}",
-            hint="See `envbench backends` for what is ready, or name another with --python.",
+            hint=MORE_FILES
+            if _NO_FILES in ending.unstartable
+            else "See `envbench backends` for what is ready, or name another with --python.",
         )
     # the SIGKILL that ends a stall says nothing about memory
     killed = ending.status == -signal.SIGKILL and ending.stalled_s is None

@@ -159,13 +159,13 @@ def _impossible(reply: Reply, job: Job) -> Iterator[str]:
         if not isinstance(reply.facts.get(name) or {}, dict):
             yield f"{name!r} in the reply's facts is not a JSON object"
     if reply.results and len(reply.results) != len(reply.measured.ns):
-        yield "its results are not of its slices"
-    if not (reply.warmup.whole and reply.measured.whole):
+        yield "it has another number of results than of slices"
+    if not (reply.warmup.whole and reply.measured.whole and reply.resets.whole):
         yield "the columns of its windows differ in length"
     if reply.ok and job.mode == "measure":
         yield from _impossible_figures(reply, job.numenv)
         if reply.returns is not None and not reply.returns.fits(job.numenv, job.env_instances):
-            yield "its returns are not of its environments and calls"
+            yield "its counts of returns do not fit its environments and calls"
 
 
 def _impossible_figures(reply: Reply, numenv: int) -> Iterator[str]:

@@ -172,10 +172,11 @@ class SliceOrder:
     def lead_in(self, index: int) -> int:
         """Untimed vector steps before a slice.
 
-        For the programme's time, or until all that was in flight is returned, if that costs little:
-        the worker was stopped, even if the slice before it was its own. With ``equal_calls``,
-        before a worker's first slice: until it has made as many as the others, so that all are at
-        the same steps of their episodes. Not if that takes long.
+        They last for the programme's time or, if that costs little, until everything in flight is
+        returned. They are needed even after a slice of the same worker, because it was stopped in
+        between. With ``equal_calls``, before a worker's first slice, they last until it has made as
+        many steps as the others, so that all are at the same steps of their episodes, unless that
+        takes too long.
         """
         if self.programme.equal_calls and not self.slices_made[index]:
             behind = max(self.calls_before.values()) - self.calls_before[index]

@@ -165,7 +165,9 @@ def stopped_ns(
     """
     stopped = {}
     for name, began in began_ns.items():
-        ended = began + getattr(times, name)
+        if (took := getattr(times, name, None)) is None:
+            continue  # of a worker of another version
+        ended = began + took
         overlaps = (min(to, ended) - max(since, began) for since, to in stops)
         stopped[name] = sum(max(0, each) for each in overlaps)
     return stopped

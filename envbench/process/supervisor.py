@@ -176,7 +176,9 @@ class _Watch:
         """Call the listener. Its time (in which another worker may step) is no lack of progress."""
         began = time.monotonic()
         self._on_event(event)
-        self._deadline += time.monotonic() - began
+        waited = time.monotonic() - began
+        self._deadline += waited
+        self._progressed += waited
 
     def _note_progress(self, event: PhaseBegan | WindowEnded) -> None:
         if isinstance(event, WindowEnded):

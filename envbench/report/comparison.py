@@ -168,7 +168,8 @@ def _unlike(first: Measured, second: Measured, by: By) -> list[str]:
         found.append("the settings of one side change its work")
     if "✗" in badges:
         found.append("`envbench verify` refused the figures of one side")
-    elif by is by_backend and "≠" in badges:
+    found += [f"one figure is in doubt: {each.doubt}" for each in (first, second) if each.doubt]
+    if by is by_backend and "≠" in badges and "✗" not in badges:
         each = " and ".join(badge or "not verified" for badge in badges)
         found.append(f"`envbench verify` did not find that they do the same work ({each})")
     return found

@@ -38,8 +38,8 @@ def load_files(
 ) -> Loaded:
     """The contents of these files, and what the other files of their folders verified.
 
-    Their recorded names are relative to the folder ``results``. ``every_window``: also of runs that
-    the selection does not show. They need several times the memory.
+    Their recorded names are relative to the folder ``results``. ``every_window``: also keep the
+    windows of runs that are not shown. This needs several times the memory.
     """
     with _no_collection():
         return _load(paths, warn, results, every_window=every_window)

@@ -106,17 +106,22 @@ def _checked(found: Measured, ceiling: Measured | None, relations: Relations) ->
 
 
 def _differences(work: Mapping[str, Any], ceiling: Mapping[str, Any]) -> list[str]:
-    """What its step computes otherwise than the ceiling's, as both report it. A backend that
-    does not say which engine it has may have another one."""
+    """What its step computes differently from the ceiling's, as both report it. A backend that
+    does not report its engine may have another one."""
     common = [name for name in ceiling if name in work and name not in _BESIDE]
     if "none" not in (work.get("autoreset"), ceiling.get("autoreset")):
         common = [name for name in common if name != "autoreset"]  # when it resets costs nothing
     found = [
         f"{name} is {work[name]} (ceiling: {ceiling[name]})"
         for name in common
-        if work[name] != ceiling[name]
+        if _folded(work[name]) != _folded(ceiling[name])
     ]
     if "engine" in common:
         return found
     whose = "its" if "engine" in ceiling else "the ceiling's"
     return [f"{whose} engine is unknown", *found]
+
+
+def _folded(value: object) -> object:
+    """Libraries write one name in several ways: ``Euler`` and ``EULER``."""
+    return value.casefold() if isinstance(value, str) else value

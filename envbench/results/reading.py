@@ -187,7 +187,7 @@ def _bad_trial(trial: TrialRecord) -> str:
         return "its latencies are incomplete or negative"
     cell, returns = trial.cell, trial.returns
     if returns is not None and not returns.fits(cell.numenv, cell.env_instances):
-        return "its returns are not of its environments and calls"
+        return "its counts of returns do not fit its environments and calls"
     return out_of_bounds(trial.before)
 
 
@@ -286,6 +286,8 @@ def verification_of(plan: Plan, block: BlockRecord, facts: Facts) -> Verificatio
         started_utc=block.started_utc,
         fingerprint=plan.fingerprint,
         worker=plan.code.get(f"{arm_key(trial.arm, trial.cell)}/measure", ""),
+        verifier=f"{plan.envbench_version} "
+        + plan.code.get(f"{arm_key(trial.arm, trial.cell)}/verify", ""),
         work=work if isinstance(work, dict) else {},
         **_result(trial),
     )

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, stdev
 
-from envbench.decisions.drift import Drift, Uncertain, drift, ratio_between
 from envbench.decisions.session import Session
 from envbench.model import Cell, Fingerprint
 from envbench.results.measured_cells import Measured
+from envbench.stats.drift import Drift, Uncertain, drift, ratio_between
 from envbench.stats.intervals import RUNS_FOR_INTERVAL, Interval, ratio_interval
 
 MOST_SESSIONS = 10  # of a cell that show the drift: more are hardly more exact, and each is fitted
@@ -77,7 +77,7 @@ class Relations:
                 return Relation(ratio=ratio.ratio, interval=ratio.interval)
             spans = found.summary.interval and to.summary.interval
             pair = (found.summary.speeds, to.summary.speeds)
-            interval = ratio_interval(pair) if spans else None
+            interval = ratio_interval(*pair) if spans else None
             return Relation(ratio=found.fps / to.fps, interval=interval)
         one_host = _of_one_host(found.fingerprint, to.fingerprint)
         related = self._beside_kernel(found, to) if one_host else self._of_two_hosts(found, to)
@@ -102,8 +102,8 @@ class Relations:
 
 
 def _of_one_host(one: Fingerprint | None, other: Fingerprint | None) -> bool:
-    """Are both of one computer, perhaps with another version of the system? Two unknown ones with
-    equal hardware may be one."""
+    """Are both of one computer, perhaps with another version of the system? Equal fingerprints
+    without a host count as one computer."""
     if one is None or other is None:
         return False
     return one.host == other.host if one.host and other.host else one == other

@@ -130,9 +130,9 @@ def select(
     best = [replace(each, summary=own) for each, own in zip(best, summaries, strict=True)]
     if newer:
         warnings.append(
-            f"{counted(newer, 'newer measurement')} not shown: a quick or short one does not "
-            "replace a longer one, one of under five processes none that has an interval, and a "
-            "table shows one session if it can"
+            f"{counted(newer, 'newer measurement')} not shown: a quick or short measurement does "
+            "not replace a longer one, and one of fewer than five processes does not replace one "
+            "with an interval. A table shows one session if possible"
         )
     verifications = [each for each in records if isinstance(each, Verification)]
     verified = newest_verifications(verifications, best, runtimes, locations)
@@ -201,8 +201,8 @@ def _kernel_packages(runs: Iterable[Run], runtimes: Mapping[str, RuntimeFact]) -
 def _of_one_host(
     complete: Mapping[_Slot, list[Measured]], named: Mapping[str, str], warnings: list[str]
 ) -> dict[_Slot, list[Measured]]:
-    """Without measurements of other computers than a machine profile's: the one that it names, or
-    the first that measured with it."""
+    """Leave out measurements of other computers. A profile's computer is the one that its file
+    names, or the first that was measured with it."""
     measured = [each for every in complete.values() for each in every]
     there = {(each.cell.machine, _host(each)) for each in measured}
     hosts = {name: host for name, host in named.items() if (name, host) in there}
@@ -310,7 +310,7 @@ def _measured(
         work=work if isinstance(work, dict) else {},
         threads=backends.threads_of(last.facts),
         code=str(last.facts.get("code") or ""),
-        spot=next((run.agreement for run in runs if run.agreement), None),
+        spot=next((run.agreement for run in runs if run.agreement and not run.failure), None),
         runs=tuple(runs),
         locations=tuple(locations[name] for name in summary.runs if name in locations),
     )

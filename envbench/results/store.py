@@ -91,7 +91,7 @@ def files(results: Path, machine: str | None = None) -> list[Path]:
 
 
 def in_folder(folder: Path) -> list[Path]:
-    """The results files of one folder. What only has such a name (a folder, a pipe) is none."""
+    """The results files of one folder. A folder or a pipe with such a name does not count."""
     return [path for path in sorted(folder.glob("*.jsonl")) if path.is_file()]
 
 

@@ -39,7 +39,8 @@ def newest_verifications(
         stale = any(_other_packages(each.runtime, ran, runtimes) for each in measured[row])
         before = found.get(row)
         if before is not None and before.verdict.refused and before.stale == stale:
-            same_code = before.verification.worker == verification.worker
+            old, new = before.verification, verification
+            same_code = (old.worker, old.verifier) == (new.worker, new.verifier)
             same = same_code and not _other_packages(before.verification.runtime, ran, runtimes)
             if verification.failure or same:
                 continue
@@ -48,7 +49,9 @@ def newest_verifications(
             found[row] = Verified(verification=verification, stale=stale, location=location)
     for row, verified in found.items():
         workers = {
-            each.plan.code.get(f"{arm_key('', each.cell)}/measure", "") for each in measured[row]
+            each.plan.code.get(f"{arm_key('', each.cell)}/measure", "")
+            for each in measured[row]
+            if each.runtime  # otherwise no worker of it could answer
         }
         if workers - {verified.verification.worker}:
             found[row] = replace(verified, stale=True)

@@ -43,7 +43,8 @@ BLOCKS_FOR_INTERVAL = 2  # of each cell; one process may be slow for its whole l
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRate:
-    """The steps per second of one trial of a cell in a block. ``steps_in`` is the cell's class."""
+    """The rate of one trial of a cell in a block, such as its frames per second. ``steps_in`` is
+    the cell's class."""
 
     cell: str
     block: int
@@ -72,7 +73,7 @@ class Ratio:
 
 @dataclass(frozen=True, kw_only=True)
 class Adjusted:
-    """The steps per second of a cell, as if all connected cells were measured at the same time.
+    """The rate of a cell, as if all connected cells were measured at the same time.
 
     It is a geometric mean. ``error`` is the quasi-standard error of its logarithm: the squares of
     two cells' errors add up to about the square of their ratio's error (Firth and de Menezes,

@@ -63,7 +63,7 @@ class Costs:
 def costs(runs: Sequence[Run], interrupted: Sequence[Run] = ()) -> Costs:
     """Return the costs of one cell's finished runs. One that was ``interrupted`` may have been the
     first of its session."""
-    # A spot check comes before the first timed step, and keeps its results in memory.
+    # A spot check may come before the first timed step, and keeps its results in memory.
     plain = [run for run in runs if not run.spot]
     # Quick runs start beside each other.
     starts = [

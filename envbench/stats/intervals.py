@@ -38,24 +38,21 @@ def half_width(interval: Interval | None) -> float | None:
     return None if interval is None else math.sqrt(interval[1] / interval[0]) - 1
 
 
-def ratio_interval(*pairs: tuple[Sequence[float], Sequence[float]]) -> Interval | None:
-    """Welch's 95 % interval of the ratio of two geometric means, for a pair ``rates, base``.
+def ratio_interval(rates: Sequence[float], base: Sequence[float]) -> Interval | None:
+    """Welch's 95 % interval of the ratio of two geometric means.
 
-    For several pairs: of the geometric mean of their ratios. It covers a repeated measurement of
-    these ratios and says nothing about other cells. It assumes independent runs on one machine at
-    one time and does not include drift. None where a side of a pair has fewer than five runs or a
-    rate of zero, or where no side has any spread.
+    It assumes independent runs on one machine at one time and does not include drift. None where a
+    side has fewer than five runs or a rate of zero, or where neither side has any spread.
     """
-    samples = [rates for pair in pairs for rates in pair]
-    if not pairs or any(len(each) < RUNS_FOR_INTERVAL or min(each) <= 0 for each in samples):
+    if any(len(each) < RUNS_FOR_INTERVAL or min(each) <= 0 for each in (rates, base)):
         return None
-    logs = [[math.log(rate) for rate in rates] for rates in samples]
+    logs = [[math.log(rate) for rate in each] for each in (rates, base)]
     error, degrees = welch(logs)
     if not error > 0:
         return None
-    middle = math.fsum(map(fmean, logs[::2])) - math.fsum(map(fmean, logs[1::2]))
+    middle = fmean(logs[0]) - fmean(logs[1])
     half = t_quantile(TWO_SIDED, degrees) * error
-    return _exp((middle - half) / len(pairs)), _exp((middle + half) / len(pairs))
+    return _exp(middle - half), _exp(middle + half)
 
 
 def welch(samples: Sequence[Sequence[float]]) -> tuple[float, float]:

@@ -154,3 +154,8 @@ def test_a_folder_without_results_is_an_error(place: Path) -> None:
 def test_unknown_names_of_the_module_are_attribute_errors() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         envbench.nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_number_of_environments_is_given_once(place: Path) -> None:
+    with pytest.raises(UsageError, match="numenv has 8 twice"):
+        envbench.measure("Pong-v5", backend="for-loop", numenv=[8, 4, 8])

@@ -86,7 +86,7 @@ def test_equal_arms_are_never_a_regression(here: Path, baseline: str) -> None:
 @slow
 def test_a_slowdown_is_found_in_both_stages(here: Path, baseline: str) -> None:
     # A large slowdown, because other tests use the same cores.
-    slower = interpreter(here / "slower", step=400.0, reset=800.0, start=1.0)
+    slower = interpreter(here / "slower", step=250.0, reset=400.0, start=0.5)
     summary = here / "summary.md"
     done = check("--baseline-python", baseline, "--candidate-python", slower, "--pairs", 5,
                  "--json", "--summary", summary)  # fmt: skip

@@ -214,7 +214,7 @@ def test_plain_results_are_compared_by_rate_with_an_allowance_for_drift(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shorten_runs(monkeypatch.setattr)
-    run = ["run", *LOOP, "--duration", "2", "--repeats", "5"]
+    run = ["run", *LOOP, "--duration", "1", "--repeats", "5"]
     assert CliRunner().invoke(envbench, run).exit_code == 0
     (path,) = store.files(here / "results")
     done = against(path, "--pairs", 5, "--tolerance", "0.4", "--summary", "summary.md", "--json")

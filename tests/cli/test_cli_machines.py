@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from helpers.command_line import ROOT
 from helpers.record_factories import make_cell, make_fact, make_plan, new_results_file, write
 
+from envbench import cli
 from envbench.cli.machines import machines
 from envbench.errors import EnvbenchError
 from envbench.machine import (
@@ -216,3 +217,9 @@ def test_init_refuses_the_name_of_a_shipped_profile(tmp_path: Path) -> None:
     with pytest.raises(EnvbenchError, match="ships with envbench"):
         call("init", "laptop", "--title", "My laptop")
     assert not (tmp_path / "machines").exists()
+
+
+def test_completing_after_a_mistyped_command_says_nothing() -> None:
+    shell = ShellComplete(cli.envbench, {}, "envbench", "_ENVBENCH_COMPLETE")
+    found = shell.get_completions(["rnu", "--backend"], "")  # it raises nothing
+    assert {item.value for item in found} <= {*cli.COMMANDS}

@@ -32,7 +32,7 @@ from helpers.virtual_executor import (
 from envbench import backends
 from envbench.engine import resume
 from envbench.errors import Interrupted
-from envbench.experiments.run import RunExperiment
+from envbench.experiments.run.rounds import RunExperiment
 from envbench.machine import lock
 from envbench.model import EndedRecord
 

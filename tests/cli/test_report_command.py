@@ -440,6 +440,14 @@ def test_plain_figures_are_known_also_if_they_tie_or_have_a_number(figure):
     assert not is_plain(f"| A | 1 |\n|---|---|\n| For-loop | {figure} | 1,200 ±2 % |\n")
 
 
+@pytest.mark.parametrize("heading", ["Atari (published) - Laptop", "envbench: costs"])
+def test_tables_that_always_have_two_decimals_say_nothing_about_a_documents_style(
+    heading: str,
+) -> None:
+    table = "| A | 1 |\n|---|---|\n| For-loop | 4893.00 |\n"
+    assert not is_plain(f"<!-- {heading} -->\n\n{table}\n<!-- {heading} -->\n")
+
+
 def test_the_style_of_figures_can_be_chosen_and_then_stays(folder):
     path = folder / "x.md"
     path.write_text(f"{MARK}\n{MARK}\n")
@@ -555,3 +563,26 @@ def test_a_folder_a_broken_link_and_a_pipe_with_a_results_files_name_are_ignored
     assert envbench("compare", file, file, cwd=folder).returncode == 0
     named = envbench("compare", "results/laptop/pipe.jsonl", file, cwd=folder)
     assert named.returncode == 2
+
+
+def test_check_with_json_still_looks_at_the_results_page(folder):
+    found = envbench("report", "--check", "--json", cwd=folder)
+    assert found.returncode == 1
+    assert "out of date: results/README.md" in found.stderr
+    assert envbench("report", "--check", "--output", "-", cwd=folder).returncode == 2
+
+
+def test_a_footnote_of_a_lost_record_does_not_grow_with_each_report(folder):
+    page = folder / "results" / "README.md"
+    for number in range(7):  # rows with a note of their own each
+        started = f"2025-11-{10 + number}T10:00:00Z"
+        path = new_results_file(folder / "results", "laptop", started)
+        write(path, measured_plan({("sample-factory", number + 1): 9}, plan_id=f"p{number}",
+                                  started_utc=started))  # fmt: skip
+    assert envbench("report", cwd=folder).returncode == 0
+    next(iter(sorted((folder / "results" / "laptop").glob("*.jsonl")))).unlink()
+    assert envbench("report", cwd=folder).returncode == 0
+    once = page.read_text()
+    assert envbench("report", cwd=folder).returncode == 0
+    assert page.read_text() == once
+    assert "One of these: One of these" not in once

@@ -88,7 +88,7 @@ def test_a_terminal_gets_a_bar_with_round_cell_rate_and_times(
     place: Place, faulty_python: Path
 ) -> None:
     terminal = Terminal()
-    words = ("--numenv", 2, "--duration", 3, "--repeats", 2)
+    words = ("--numenv", 2, "--duration", 1.2, "--repeats", 2)
     process = place.start(
         "run", *loop(faulty_python), *words,
         stderr=terminal.theirs, env=place.environment(TERM="xterm-256color", COLUMNS="160"),
@@ -160,7 +160,7 @@ def test_the_controller_is_quiet_while_a_slice_is_open(
 ) -> None:
     """Between slices it stops and resumes processes, which no slice contains."""
     screen = Terminal() if terminal else None
-    words = ("--numenv", 4, "--duration", 5, "--repeats", 1)
+    words = ("--numenv", 4, "--duration", 3.5, "--repeats", 1)
     process = place.start(
         "run", *loop(faulty_python), *words,
         stderr=screen.theirs if screen else subprocess.DEVNULL,
@@ -171,12 +171,12 @@ def test_the_controller_is_quiet_while_a_slice_is_open(
     workers = measuring(parent)
     controller = [parent, *parent.children()]
     assert len(controller) == 3  # with a guardian for each worker
-    used, lasted = used_in_slices(controller, workers, 5)
+    used, lasted = used_in_slices(controller, workers, 3)
     assert all(each.is_running() for each in workers)
     assert ended(process).code == 0
     if screen:
         assert "FPS" in screen.text()
-    assert lasted > 2.5
+    assert lasted > 1.5
     assert used / lasted < 0.005
 
 

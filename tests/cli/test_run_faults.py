@@ -159,7 +159,7 @@ def test_an_environment_that_raises_is_a_failure_with_its_traceback_and_step(
 ) -> None:
     words = ["--env", "gym", "--task", f"faulty_envs:{task}-v0", "--backend", backend]
     words += ["--python", f"{backend}={faulty_python}", "--numenv", "2", "--repeats", "3"]
-    done = place.run("run", *words)
+    done = place.run("run", *words, "--duration", "1")
     assert done.code == 1, done.err
     (run,) = place.runs()  # what failed for a reason of its own is not tried again
     failure = failure_of(run)

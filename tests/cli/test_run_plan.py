@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from click.testing import CliRunner, Result
 from helpers.skip_or_fail import not_here
 
 from envbench.cli import envbench
-from envbench.machine.host import gpus
+from envbench.machine.host import gpus, usable_cores
 
 
 @pytest.fixture
@@ -39,8 +40,6 @@ def test_it_lists_cells_times_and_builds_and_writes_nothing(place: Path) -> None
 
 
 def test_json_has_the_seconds_of_each_cell(place: Path) -> None:
-    import json
-
     document = json.loads(plan(*CELLS, "--json").stdout)
     assert [cell["key"] for cell in document["cells"]] == [
         f"mujoco/Ant-v3/{name}/{numenv}" for name in ("for-loop", "brax") for numenv in (2, 4)
@@ -89,3 +88,15 @@ def test_wrong_usage_is_found_as_in_a_run(place: Path) -> None:
     done = plan("--env", "mujoco", "--backend", "for-lop")
     assert done.exit_code == 2
     assert "for-loop" in done.stderr
+
+
+@pytest.mark.skipif(len(usable_cores()) < 2, reason="there is one core")
+def test_it_counts_only_the_cores_that_were_named(place: Path) -> None:
+    core = usable_cores()[0]
+    both = plan("--env", "atari", "--backend", "ceiling", "--json")
+    one = plan("--env", "atari", "--backend", "ceiling", "--json", "--cpus", core)
+    few, many = (json.loads(each.stdout)["cells"][0]["numenv"] for each in (one, both))
+    assert (few, many) == (1, len(usable_cores()))
+    refused = plan("--env", "atari", "--cpus", 9999)
+    assert refused.exit_code == 2
+    assert "core 9999 cannot be used here" in refused.stderr

@@ -443,3 +443,33 @@ def test_most_claimed_resets_have_to_be_seen() -> None:
     for seen, refused in ((56, False), (49, False), (28, True)):
         made = Audit(**audit, resets_claimed=56, resets_seen=seen)
         assert judge(make_verification(audit=made)).refused is refused
+
+
+def test_the_step_that_first_differs_is_named_only_by_the_rule_that_found_it() -> None:
+    predicted, own = trace(), trace()
+    own.observations[500, 1] += 1e-5
+    own.observations[700, 1] += 1.0
+    found = compare(standard("mujoco"), predicted, own)
+    assert compared(standard("mujoco"), found)[1].startswith("differs, by 1")
+
+
+def test_without_a_second_count_the_bounds_of_a_claim_still_hold() -> None:
+    many = Audit(calls=10, steps=11, resets=0, frames=None)
+    assert judge(make_verification(audit=many)).badge == "✗"
+    few = Audit(calls=10, steps=10, resets=0, frames=None)
+    assert judge(make_verification(audit=few)).badge == "–"
+
+
+def test_a_reference_whose_observations_do_not_change_is_not_refused() -> None:
+    reference = make_cell("for-loop")
+    assert judge(make_verification(cell=reference, agreement=None, responds=False)).badge == "✓"
+    assert judge(make_verification(agreement=None, responds=False)).badge == "✗"
+
+
+def test_where_both_start_from_one_seed_the_task_may_be_the_reason_for_a_difference() -> None:
+    own = make_cell("subprocess", env="gym", task="my_package:MyEnv-v0", frame_skip=1)
+    audit = Audit(calls=20, steps=20, resets=0, frames=20.0, counted_by="simulated time")
+    verdict = judge(
+        make_verification(cell=own, agreement=make_agreement(3.0), audit=audit, work={})
+    )
+    assert verdict.lock_step.endswith("(or the task does not repeat with its seed)")

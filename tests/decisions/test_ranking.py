@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from envbench.decisions.ranking import Place, best_row, proven, rank
+from envbench.decisions.ranking import Place, best_of_columns, best_row, near, proven, rank
 from envbench.stats.block_model import Adjusted, BlockModel, Ratio, TrialRate, fit
 
 DEGREES = 20.0
@@ -150,3 +150,17 @@ def test_a_row_that_is_faster_at_one_numenv_is_found() -> None:
     truth = {cell: 0.0 for cells in rows.values() for cell in cells} | {"B3": 0.1}
     made = [best_row(simulated(rng, truth, 5), rows) for _ in range(50)]
     assert sum(each == ("B3", []) for each in made) > 45
+
+
+# ---------------------------------------------------------------- figures without an interval
+
+
+def test_without_an_interval_up_to_five_percent_below_the_best_is_a_tie() -> None:
+    assert near(95.0, 100.0)
+    assert not near(94.9, 100.0)
+    assert near(100.0, 100.0)
+
+
+def test_figures_that_are_printed_alike_are_all_the_best_of_their_column() -> None:
+    best = best_of_columns([(1, 10.001), (1, 10.004), (8, 3.0), (8, 2.0)])
+    assert best == {1: "10.00", 8: "3.00"}

@@ -240,3 +240,11 @@ def test_steps_after_an_odd_reset_are_not_compared() -> None:
     assert compared(odd, found)[0] is True
     assert families.get("atari").standard("env", "Freeway-v5").restarts is False
     assert families.get("atari").standard("env", "Pong-v5").restarts is True
+
+
+def test_in_comparisons_of_episodes_too_the_loop_that_was_compared_is_recorded() -> None:
+    own = replace(played_by_chance(2, 20), by_run=False, reused=True)
+    found = traces.compare(BOX2D, played_by_chance(1, 20), own)
+    assert not found.by_run
+    same, text = compared(BOX2D, found)
+    assert (same, "overwrite the observations" in text) == (False, True)

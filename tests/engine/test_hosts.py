@@ -80,10 +80,10 @@ def test_a_run_on_a_twin_has_a_name_of_its_own_and_leaves_the_other_results(
     on(monkeypatch, "bbbbbbbbbbbb")
     done = call(*RUN)
     assert done.exit_code == 0
-    said = (
-        "The results in results/mine are of another computer, or of an unknown one, so this one's"
-    )
-    assert f"{said} go to results/mine-bbbb. Its profile is machines/mine-bbbb.toml" in done.stderr
+    assert (
+        "The results in results/mine are of another computer, or of an unknown one, so results of "
+        "this computer go to results/mine-bbbb. Its profile is machines/mine-bbbb.toml"
+    ) in done.stderr
     assert machines() == ["mine", "mine-bbbb"]
     assert theirs.read_bytes() == before
     assert read_profile(Path("machines/mine-bbbb.toml")).match.host == "bbbbbbbbbbbb"

@@ -104,7 +104,7 @@ def test_a_cell_with_fewer_environments_than_nodes_is_left_out(
     [
         ("0/7", "core 7 cannot be used"),
         ("0-1/1", "core 1 is named twice"),
-        ("1-0", "1-0 ends before it begins"),
+        ("1-0", "'1-0' is not a list of cores"),
         ("0-99999999999", "the setting 'nodes' takes"),  # no list of so many cores is made
     ],
 )

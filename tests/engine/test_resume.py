@@ -37,7 +37,7 @@ from envbench.engine.experiment import Done
 from envbench.engine.request import target_of
 from envbench.engine.resume import OWN_SOURCE, code_files, find, identity, recorded
 from envbench.errors import Interrupted
-from envbench.experiments.run import RunExperiment
+from envbench.experiments.run.rounds import RunExperiment
 from envbench.model import Block, Cell, Failure, Plan
 from envbench.results import store
 

@@ -19,7 +19,7 @@ from envbench.engine import pairs
 from envbench.engine.experiment import Experiment, Options, Site
 from envbench.engine.request import CellRequest, kernel_target, make_cell, target_of
 from envbench.experiments.recorded_plans import EVERY
-from envbench.experiments.run import Measure, RunExperiment
+from envbench.experiments.run.rounds import Measure, RunExperiment
 from envbench.experiments.verify import VerifyExperiment
 from envbench.machine import Profile, Table
 from envbench.model import (

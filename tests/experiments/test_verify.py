@@ -110,6 +110,7 @@ def cheats(monkeypatch: pytest.MonkeyPatch, family: Family) -> dict[str, backend
     return made
 
 
+LATE = ("never-ends", "ends-rarely", "blank-at-the-end", "ignores-at-last", "admits-to-less")
 DIFFERS = ("✗", "differs")
 CAUGHT = {
     "claims-more": ("✗", "its calls give at most"),
@@ -140,19 +141,19 @@ CAUGHT = {
     "frozen-rewards": ("✗", "in the reward"),
     "copies-environments": DIFFERS,
     "replays": DIFFERS,
-    "cached-reset": ("✗", "begin otherwise"),
-    "paired-seeds": ("✗", "begin otherwise"),
-    "no-actions": ("✗", "its actions are distributed otherwise"),
+    "cached-reset": ("✗", "begin differently"),
+    "paired-seeds": ("✗", "begin differently"),
+    "no-actions": ("✗", "its actions are distributed differently"),
     "only-follows": ("–", "its `follow` was compared"),
 }
 OF_FAMILY = {
     "mujoco": {
         **dict.fromkeys(OF_PHYSICS, DIFFERS),
         "no-contact-forces": ("✗", "all zero"),
-        "no-time-limit": ("✗", "until their time limit"),
+        "no-time-limit": ("✗", "reach their time limit"),
     },
     "atari": {
-        "few-noops": ("✗", "begin otherwise"),
+        "few-noops": ("✗", "begin differently"),
         "cached-noops": ("✗", "its environments saw 0"),
         "blank-at-the-end": DIFFERS,
     },
@@ -170,14 +171,21 @@ def verify(python: Path, folder: Path, family: Family, names: list[str]) -> list
     )
     targets = experiment.choose(site).targets
     design = experiment.design(targets, site)
-    # One cheat needs the steps that lead to the time limit; the others would only take longer.
+    # One cheat needs the steps that lead to the time limit; the others would only take longer. In
+    # games every step has to agree, so most cheats show after a few.
     limits = {key: limit for key, limit in design.limits.items() if "no-time-limit" in key}
+    steps = {
+        each.cell.key: 240
+        if family == "atari" and each.backend.name not in LATE
+        else design.lock_steps[each.cell.key]
+        for each in targets
+    }
     plan = Plan(
         plan_id="p",
         experiment="verify",
         spec="s",
         cells=[each.cell for each in targets],
-        design=msgspec.structs.replace(design, limits=limits),
+        design=msgspec.structs.replace(design, limits=limits, lock_steps=steps),
         seed=0,
         fingerprint="f",
         started_utc="2026-01-02T03-04-05Z",
@@ -212,7 +220,7 @@ def test_each_cheat_is_caught_and_the_honest_one_is_not(
     assert expected.keys() == cheats.keys()
     for name, verdict in verdicts.items():
         badge, says = expected[name]
-        assert verdict.badge in badge, (name, verdict)
+        assert verdict.badge == badge, (name, verdict)
         assert says in verdict.audit + verdict.lock_step, name
 
 
@@ -304,7 +312,7 @@ def test_a_verification_that_is_killed_leaves_nothing_running_and_the_same_comma
     place: Place,
 ) -> None:
     names = "for-loop,subprocess,envpool-sync"
-    words = ["verify", "--env", "mujoco", "--backend", names, "--total-step", 2000]
+    words = ["verify", "--env", "classic_control", "--backend", names, "--total-step", 2000]
     process = place.start(*words)
     wait_until(lambda: place.finished() or process.poll() is not None, "a first block")
     wait_until(lambda: len(place.processes()) >= 4 or process.poll() is not None, "both workers")

@@ -12,7 +12,7 @@ from envbench.engine.campaign import Experiment
 from envbench.engine.request import Target, target_of
 from envbench.engine.request import make_cell as resolved_cell
 from envbench.model import (
-    Arm,
+    ArmFact,
     Block,
     BlockRecord,
     Cell,
@@ -50,8 +50,8 @@ def pairs_plan(cells: Sequence[Cell] = CELLS, pairs: int = 8, **given: Any) -> P
         "design": design,
         "behaviour": {each.backend: target_of(each).backend.behaviour for each in cells},
         "arms": [
-            Arm(name="baseline", source="old", place="p"),
-            Arm(name="candidate", source="new", place="p"),
+            ArmFact(name="baseline", source="old", place="p"),
+            ArmFact(name="candidate", source="new", place="p"),
         ],
         "cores": [0, 1],
         "seed": 3,

@@ -133,7 +133,7 @@ def make_refusal(cell: Cell) -> Verification:
     """A verification that failed: the backend claims more frames than its environments made."""
     return Verification(
         verification_id="refusal", cell=cell, started_utc="2026", fingerprint="", runtime="",
-        worker="", seed=0, audit=Audit(calls=100, steps=100, resets=0, frames=4.0),
+        worker="", verifier="0 ", seed=0, audit=Audit(calls=100, steps=100, resets=0, frames=4.0),
     )  # fmt: skip
 
 
@@ -370,6 +370,7 @@ def make_verification(cell: Cell | None = None, **given: Any) -> Verification:
         "fingerprint": "f",
         "runtime": "r",
         "worker": "w",
+        "verifier": "0 ",
         "seed": 0,
         "audit": Audit(calls=20, steps=20, resets=0, frames=80.0, counted_by="the emulator"),
         "agreement": make_agreement(),

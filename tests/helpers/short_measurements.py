@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envbench.engine import pairs
-from envbench.experiments import run
+from envbench.experiments.run import rounds as run
 from envbench.model import Protocol
 
 if TYPE_CHECKING:

@@ -74,6 +74,16 @@ def test_a_measurement_is_kept_to_the_named_cores_and_the_mask_restored() -> Non
         assert os.sched_getaffinity(0) == before
 
 
+def test_only_nodes_with_a_usable_core_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "usable_cores", lambda: [0, 1, 8])
+    for number, cores in enumerate(["0-1,8-9", "2-3,10", "", "4-8"]):  # the third has memory only
+        put(tmp_path / f"node{number}" / "cpulist", cores + "\n")
+    assert host.numa_nodes(tmp_path) == 2
+    assert host.numa_nodes(tmp_path / "none") == 1
+
+
 @linux
 def test_a_core_that_cannot_be_used_is_refused() -> None:
     with pytest.raises(UsageError, match="core 9999 cannot be used here"), host.kept_to([0, 9999]):

@@ -30,7 +30,7 @@ from envbench.machine import (
     write_profile,
 )
 from envbench.machine.known_profiles import checkout, default_ladder
-from envbench.machine.profile_file import parse_profile, profile_toml, read_profile
+from envbench.machine.profile_file import _is_like, parse_profile, profile_toml, read_profile
 from envbench.model import Fingerprint
 
 ORIGINAL = ROOT / "tests" / "data" / "original_tables.md"
@@ -541,3 +541,18 @@ def test_the_gym_family_has_a_table_on_every_profile() -> None:
     assert table is not None
     assert table.rows == ["for-loop", "subprocess"]
     assert profile("laptop").table("atari") == profile("laptop").atari
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "fits"),
+    [
+        ("AMD*", "AMD EPYC 7B13", True), ("AMD*", "An AMD", False), ("*EPYC*", "AMD EPYC", True),
+        ("a*b*c", "a-b-b-c", True), ("a*b*c", "a-c-b", False), ("ab*ba", "aba", False),
+        ("amd", "AMD", True), ("*" * 99 + "x", "y" * 120, False),
+        ("*a" * 90 + "x", "a" * 120, False),
+    ],
+)  # fmt: skip
+def test_a_pattern_of_a_profile_is_compared_in_linear_time(
+    pattern: str, name: str, fits: bool
+) -> None:
+    assert _is_like(pattern, name) is fits

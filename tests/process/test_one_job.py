@@ -342,7 +342,7 @@ def test_more_steps_than_the_calls_allow_are_refused() -> None:
     assert failure.reason == "invalid-figure"
     assert "window 1 claims 11 steps and 0 resets, but 5 calls of 2 environments" in failure.message
     assert (failure.phase, failure.step) == ("", None)  # found in the reply, after the run
-    assert failure.hint.endswith("otherwise tell its author.")
+    assert failure.hint.endswith("Otherwise report this to its author.")
 
 
 def test_more_resets_than_the_calls_return_are_refused() -> None:

@@ -23,12 +23,12 @@ from helpers.record_factories import (
     varied_plan,
 )
 
-from envbench.decisions.drift import Drift
 from envbench.model import Audit, Plan, Run, Verification, digest
 from envbench.report.comparison import by_backend, by_cell, by_machine, compare, rows_of
 from envbench.results.measured_cells import Measured
 from envbench.results.relations import Relations
 from envbench.results.selection import select
+from envbench.stats.drift import Drift
 
 SLOW = (100, 101, 99, 100, 102)
 FAST = (200, 202, 198, 201, 199)
@@ -275,3 +275,10 @@ def test_rows_are_found_by_the_name_of_a_backend_without_its_variants() -> None:
     assert [each.plan_id for each in rows_of(measured, "envpool-async")] == ["a"]
     (found,) = rows_of(measured, "EnvPool (async), overcommit=2")
     assert found.plan_id == "b"
+
+
+def test_a_figure_in_doubt_has_no_verdict() -> None:
+    doubtful = [replace(each, doubt="a spot check differs") for each in shown("b", FAST)]
+    (pair,) = compare(shown("a", SLOW), doubtful, by_cell, KNOWN).pairs
+    assert pair.unlike == ["one figure is in doubt: a spot check differs"]
+    assert pair.verdict == "?"

@@ -83,3 +83,9 @@ def test_without_an_interval_only_a_much_higher_figure_is_refused(
     work = {"for-loop": ENGINE, "ceiling": CEILING}
     made = records({"for-loop": speed, "ceiling": 2000}, work, repeats=1)
     assert (shown(made, "for-loop").fps is None) is refused
+
+
+def test_engines_write_the_name_of_an_integrator_in_capitals_or_not() -> None:
+    euler = {**ENGINE, "integrator": "Euler"}, {**CEILING, "integrator": "EULER"}
+    work = dict(zip(("for-loop", "ceiling"), euler, strict=True))
+    assert shown(records({"for-loop": 2200, "ceiling": 2000}, work), "for-loop").fps is None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from helpers.record_factories import make_cell, make_verification, measured_plan
 
@@ -133,3 +135,20 @@ def test_each_row_has_its_own_verification_with_the_place_of_its_record() -> Non
 
 def test_every_number_of_environments_of_a_row_shares_its_verification() -> None:
     assert name_of(shown_of(finding("v", 20), speeds=(1, 8))) == ("v", False)
+
+
+def test_a_cell_that_never_started_makes_nothing_stale() -> None:
+    failed = measured_plan({("subprocess", 1): 100}, run={"runtime": ""})
+    measured = [
+        replace(each, plan=msgspec.structs.replace(each.plan, code={}))
+        for each in select(failed).measured
+    ]
+    (found,) = newest_verifications([finding("v", 20)], measured, RUNTIMES, {}).values()
+    assert not found.stale
+
+
+def test_a_refusal_by_an_older_verification_code_can_be_lifted() -> None:
+    wrong = Audit(calls=20, steps=20, resets=0, frames=4.0)
+    refusal = finding("refusal", 20, audit=wrong, verifier="1.0 a")
+    assert name_of(shown_of(refusal, finding("same", 21, verifier="1.0 a"))) == ("refusal", False)
+    assert name_of(shown_of(refusal, finding("newer", 21, verifier="1.1 b"))) == ("newer", False)

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from envbench.decisions.drift import Uncertain, drift, ratio_between
+from envbench.stats.drift import Uncertain, drift, ratio_between
 
 
 def test_nothing_is_known_without_a_cell_of_two_sessions() -> None:

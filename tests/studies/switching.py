@@ -40,7 +40,7 @@ from envbench.decisions import slowdown
 from envbench.engine import request
 from envbench.engine.local_executor import make_job
 from envbench.engine.request import CellRequest, Target
-from envbench.experiments.run import slices_of
+from envbench.experiments.run.rounds import slices_of
 from envbench.machine import choose, fingerprint, lock
 from envbench.model import Job, Programme, Protocol, Trial
 from envbench.process.alternate import Launch, alternate

@@ -20,10 +20,10 @@ from helpers.record_factories import make_cell, make_run, make_windows
 
 from envbench.decisions.session import session
 from envbench.engine import pairs
-from envbench.model import Arm, Behaviour, BlockRecord, Plan, Rule, TrialRecord
+from envbench.model import ArmFact, Behaviour, BlockRecord, Plan, Rule, TrialRecord
 
 STUDIES = ROOT / "tests" / "studies"
-ARMS = [Arm(name=name, source="a") for name in ("baseline", "candidate")]
+ARMS = [ArmFact(name=name, source="a") for name in ("baseline", "candidate")]
 
 
 def side(*levels: float) -> list[list[float]]:

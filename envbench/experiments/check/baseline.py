@@ -121,13 +121,15 @@ def refuse_existing(path: Path, results: Path) -> None:
 
 def save(outcome: Campaign[dict[str, Failure]], path: Path) -> None:
     """Copy the plan's records to a file of their own, whole or not at all."""
+    partial = path.with_name(f"{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f"{path.name}.partial")
         shutil.copyfile(outcome.journal.path, partial)
-        if not (path.exists() and cmp(partial, path, shallow=False)):
-            os.link(partial, path)  # fails if another process has made it since
-        partial.unlink()
+        try:
+            if not (path.exists() and cmp(partial, path, shallow=False)):
+                os.link(partial, path)  # fails if another process has made it since
+        finally:
+            partial.unlink()
     except FileExistsError as error:
         raise UsageError(
             f"{path} exists already: what was measured is in {outcome.journal.path}.",

@@ -93,7 +93,7 @@ def prepare(name: str, source: Source) -> Prepared:
         for each in source.requirements
     ]
     tree = checked_out(source.ref, f"--{name}-ref") if source.ref else None
-    # An older envbench has its worker in another folder. A ref never runs the worker of today.
+    # A ref of envbench runs its own worker, which older versions keep in another folder.
     own_workers = tree.glob("envbench/*/envbench_worker/__main__.py") if tree else iter(())
     return Prepared(
         name=name,
@@ -177,8 +177,10 @@ def _unfinished(folder: Path) -> Iterator[Path]:
             shutil.rmtree(each, ignore_errors=True)
     with FileLock(f"{folder}.lock"):
         shutil.rmtree(partial, ignore_errors=True)  # its process was killed since
-        yield partial
-        shutil.rmtree(partial, ignore_errors=True)
+        try:
+            yield partial
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
 
 
 def kept_copy(path: Path) -> Path:

@@ -279,7 +279,7 @@ def same_results(own: Sequence[BlockRecord], facts: Facts) -> tuple[int, int]:
     Both arms have the same seed and get the same actions, and their k-th slices end after as many
     steps, unless one arm is so much slower that it could not catch up before the first slice. An
     episode may also have ended at another place in between. Two versions of an engine need not
-    agree to the last bit: then nothing is compared.
+    agree to the last bit: if a library reports a version, nothing is compared with another one.
     """
     compared = different = 0
     for block in own:

@@ -83,9 +83,9 @@ def _deal_kernels(plan: Plan, blocks: Sequence[Dealt], chance: random.Random) ->
     """Add the kernels to these blocks of a round.
 
     A cell that is alone gets the kernel of its class. In a plan of several cells, the kernel of
-    each class is in one more block, chosen at random. With a block of five cells alone, there is no
-    room for two kernels: they take turns, round by round. Quick figures are not compared with those
-    of other sessions, and a number of steps says nothing about a kernel's time.
+    each class is in one more block, chosen at random. If the only block has five cells, it has room
+    for one kernel: the kernels alternate from round to round. Quick figures are not compared with
+    those of other sessions, and a number of steps says nothing about a kernel's time.
     """
     design = plan.design_as(RunDesign)
     if any(each.calls for each in design.protocol.values()):

@@ -41,12 +41,13 @@ class Expected:
         self.rest = fmean(rests) if rests else REST_S
 
     def seconds(self, cell: Cell) -> float:
-        """Of one trial of this cell, or of a reference kernel; at least the time of its steps.
+        """Return the expected seconds of one trial of this cell, or of a reference kernel: at least
+        the time of its steps.
 
         (Trials that start at once take less time together than one after the other.)
         """
         stepping = self._stepping(cell)
-        # Recorded starts overlap, so the rest can be negative; a start that is a guess does not.
+        # Recorded starts overlap, so the rest can be negative. A guessed start does not overlap.
         rest = self.rest if self._like(cell) else max(self.rest, REST_S)
         return max(stepping, self._start(cell) + stepping + rest)
 

@@ -13,12 +13,13 @@ from msgspec.structs import replace
 
 from envbench import runtimes
 from envbench.engine import availability, resume
-from envbench.engine.availability import Build
+from envbench.engine.availability import Arms, Build
 from envbench.engine.carry_out import before, make_plan, site_of
 from envbench.engine.experiment import Options, Site, one_per_arm
 from envbench.errors import Unavailable
-from envbench.experiments.expected import Expected
-from envbench.experiments.run import RunExperiment
+from envbench.experiments.run.expected import Expected
+from envbench.experiments.run.rounds import RunExperiment
+from envbench.machine import kept_to
 from envbench.model import Cell, Plan, arm_key
 
 
@@ -34,9 +35,9 @@ class Lacking(msgspec.Struct, frozen=True, kw_only=True):
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
     """``cells`` and, in the same order, the expected seconds of each in the blocks to do.
 
-    ``seconds``: of these blocks, reference kernels included. ``at_least``: no record shows how long
-    the vector steps take that were asked for. ``builds``: the runtimes that are built
-    first; without them, their cells are not measured.
+    ``seconds``: of these blocks, reference kernels included. ``at_least``: they are a lower bound,
+    because no record shows how long the requested vector steps take. ``builds``: the runtimes that
+    are built first; without them, their cells are not measured.
     """
 
     machine: str
@@ -53,6 +54,11 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
 def preview(experiment: RunExperiment, options: Options) -> Preview:
     """Return what the command would measure. Raises its usage errors, and ``Unavailable`` if no
     backend can run here."""
+    with kept_to(options.cpus):
+        return _preview(experiment, options)
+
+
+def _preview(experiment: RunExperiment, options: Options) -> Preview:
     site = site_of(options, experiment)
     chosen = experiment.choose(site)
     builds, lacking, targets = [], [], chosen.targets
@@ -77,9 +83,15 @@ def preview(experiment: RunExperiment, options: Options) -> Preview:
     arms = {each.key: each for each in experiment.arms(able, offline, lambda _: None)}
     plan = make_plan(experiment, able, site, arms)
     done, notes = [], [*chosen.notes]
-    if old := _unfinished(experiment, site, plan):
+    old, changed = (None, []) if options.fresh else _unfinished(experiment, site, plan, arms)
+    if old and changed:
+        notes.append(
+            f"{old.path} is unfinished, but cannot resume; changed: {'; '.join(changed)}. The "
+            "command would begin a new plan."
+        )
+    elif old:
         plan, done = old.plan, old.done
-        notes.append(f"{old.path} is unfinished. The command resumes it, and this is its rest.")
+        notes.append(f"The command would resume {old.path}. This is what is left of it.")
     known = before(site, plan)
     left, expected = experiment.remaining(plan, done), Expected(plan, done, known)
     seconds: defaultdict[str, float] = defaultdict(float)
@@ -98,9 +110,10 @@ def preview(experiment: RunExperiment, options: Options) -> Preview:
     )
 
 
-def _unfinished(experiment: RunExperiment, site: Site, plan: Plan) -> resume.Recorded | None:
-    """The plan that the command would resume. (If something has changed, it begins anew.)"""
+def _unfinished(
+    experiment: RunExperiment, site: Site, plan: Plan, arms: Arms
+) -> tuple[resume.Recorded | None, list[str]]:
+    """The unfinished plan of the same request, and what keeps it from being resumed."""
     every = resume.recorded(site.options.results, site.profile.name, experiment.name)
-    same = next((each for each in every if each.plan.spec == plan.spec), None)
-    over = site.options.fresh or same is None or same.concluded or same.abandoned
-    return None if over else same
+    same = (each for each in every if each.plan.spec == plan.spec)
+    return resume.find(same, plan, experiment, arms, probed=False) or (None, [])

@@ -30,8 +30,8 @@ from envbench.engine.request import (
     kernel_target,
     reference_of,
 )
-from envbench.experiments.dealing import Dealt, deal
-from envbench.experiments.expected import KERNEL_SHARE, Expected
+from envbench.experiments.run.dealing import Dealt, deal
+from envbench.experiments.run.expected import KERNEL_SHARE, Expected
 from envbench.model import (
     Behaviour,
     Block,
@@ -110,7 +110,6 @@ class RunExperiment(Experiment[Figures]):
     measure: Measure = Measure()
 
     name: ClassVar[str] = "run"
-    unit: ClassVar[str] = "block"
     in_tables: ClassVar[bool] = True
     shows_figures: ClassVar[bool] = True
 
@@ -208,7 +207,8 @@ class RunExperiment(Experiment[Figures]):
         return Block(round=number, trials=trials, programme=programme)
 
     def failures(self, block: BlockRecord) -> list[Failure]:
-        """Those of the cells: a kernel that fails takes nothing from the cells beside it."""
+        """The failures of cells. A failed kernel does not affect the cells that alternated with
+        it."""
         return [each.failure for each in block.trials if each.failure and not each.arm]
 
     def seconds_left(self, plan: Plan, done: Done, before: Done = ()) -> float:

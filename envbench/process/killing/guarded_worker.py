@@ -60,10 +60,8 @@ class GuardedWorker:
         self._grace_s = grace_s
         self._number = this_process().number(next(_trees))
         self._members: dict[int, int] = {}  # the start times of the process tree, by process
-        control, self._control = os.pipe()
-        self.report, report = os.pipe()
-        self.events, events = os.pipe()
-        self.output, output = os.pipe()
+        (control, self._control), *others = _pipes(4)
+        (self.report, report), (self.events, events), (self.output, output) = others
         with contextlib.suppress(AttributeError, OSError):  # the worker never waits to print
             fcntl.fcntl(self.output, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         for fd in (self.report, self.events, self.output):
@@ -153,9 +151,22 @@ class GuardedWorker:
         return sorted(members)
 
 
+def _pipes(count: int) -> list[tuple[int, int]]:
+    """Make pipes: all, or none if there are too many open files."""
+    with contextlib.ExitStack() as stack:
+        made = []
+        for _ in range(count):
+            made.append(os.pipe())
+            for end in made[-1]:
+                stack.callback(os.close, end)
+        stack.pop_all()
+    return made
+
+
 @contextlib.contextmanager
 def signals_held() -> Iterator[None]:
-    """Delay Ctrl-C and SIGTERM to the end of the block: no process is started and then forgotten.
+    """Delay Ctrl-C, SIGTERM and SIGHUP to the end of the block, so that no started process is
+    forgotten.
 
     A signal mask does not do this: another thread takes the signal, and Python still runs the
     handler in the main thread.
@@ -164,7 +175,7 @@ def signals_held() -> Iterator[None]:
         yield  # handlers run, and raise, in the main thread only
         return
     received: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, lambda n, _: received.append(n)) for number in numbers}
     try:
         yield

@@ -2,8 +2,8 @@
 
 It begins with a card per machine and task: what is fastest, and by how much. Below, each has bars,
 curves and its table; the rest is folded. A click on a figure opens its cell: runs, settings and
-records. The address of the page then names that cell. Names come from strangers: the template
-escapes them, and the page's script only uses them as text.
+records. The address of the page then names that cell. Names come from untrusted sources:
+the template escapes them, and the page's script only uses them as text.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from envbench.results.selection import Selection
 
 SCRIPTS = ["uPlot.iife.min.js", "page.js", "tables.js", "curves.js", "cell.js"]  # in this order
 _NUMBER = re.compile(r"(?:[≠≈] )*[*±]{0,2}(\d[\d,]*(?:\.\d+)?)(?=$|[\s*=])")
+_UNITS = {"µs": 1e-6, "ms": 1e-3, "KiB": 2.0**10, "MiB": 2.0**20}
 
 
 def html_page(selection: Selection, profiles: Profiles, runtimes: Iterable[RuntimeFact]) -> str:
@@ -79,17 +80,17 @@ def _newest_first(every: Sequence[MachineResults]) -> list[MachineResults]:
 
 
 def _text(entry: Entry) -> str:
-    if entry.measured is not None and not entry.text:
+    if entry.measured is not None and entry.measured.fps is None and not entry.text:
         return "refused" if entry.measured.refused else "failed"
     return f"{TIE if entry.tie else ''}{entry.text}"
 
 
 def number(text: str) -> float | None:
-    """Find the value that sorts a column: the number at the text's start; ms become seconds."""
+    """Find the value that sorts a column: the number at the text's start, in seconds or bytes."""
     if found := _NUMBER.match(text):
-        value = float(found[1].replace(",", ""))
-        return value / 1000 if text[found.end() :].startswith(" ms") else value
-    return 0.0 if text.startswith("under ") else None
+        unit = text[found.end() :].lstrip().partition(" ")[0]
+        return float(found[1].replace(",", "")) * _UNITS.get(unit, 1.0)
+    return None
 
 
 def _asset(name: str) -> str:

@@ -101,10 +101,11 @@ class Sections:
 
     def _about(self, tables: Iterable[tuple[Sequence[MachineResults], Table]]) -> list[Part]:
         """Parts that the task menu hides unless one of their tasks is chosen."""
-        tables = list(tables)
-        parts = self._parts(table for _, table in tables)
-        for part, (group, _) in zip(parts, tables, strict=True):
+        parts = []
+        for group, table in tables:  # each with its note: any of them may be the only one shown
+            part = self._part(table)
             part["task"] = "\n".join(dict.fromkeys(map(_task, group)))
+            parts.append(part)
         return parts
 
     def _parts(self, tables: Iterable[Table]) -> list[Part]:
@@ -135,7 +136,7 @@ class Sections:
         return {
             "title": results.heading,
             "ceiling": drawn.ceiling,
-            "limit": max(each.ceiling or 0 for each in alike),
+            "limit": max((each.ceiling or 0 for each in alike), default=0),
             "top": max(figures),
             "bottom": min(figures),
             "numenvs": [min(numenvs), max(numenvs)],
@@ -210,7 +211,9 @@ def _unranked(results: MachineResults) -> Part | None:
     """A card for results of which no row is ranked: the highest figure, and why it is not."""
     if not results.with_figures:
         return None
-    best = max(results.highest.values(), key=results.value)
+    best = max(
+        results.highest.values(), key=lambda each: (not each.summary.quick, results.value(each))
+    )
     other = best.badge == "≠" or not backends.same_work(best.cell)
     why = "different work" if other else best.doubt or "its work was not shown to be equal"
     figure, _, half = results.text(best).partition(" ")
@@ -221,7 +224,7 @@ def _unranked(results: MachineResults) -> Part | None:
         "label": one_line(best.label),
         "setup": counted(best.numenv, "environment"),
         "provisional": "",
-        "says": [one_line(f"not ranked: {why}")],
+        "says": [one_line(f"not ranked: {why}"), *(["quick"] if best.summary.quick else [])],
         "ties": [],
         "code": code_of(best),
         "code_of": "",
@@ -230,7 +233,8 @@ def _unranked(results: MachineResults) -> Part | None:
 
 def _scaling(found: Conclusion) -> list[str]:
     """Would fewer environments do, or may more be faster?"""
-    best, row = found.best, found.results.rows[found.best.label]
+    best = found.best
+    row = [each for each in found.results.measured if each.label == best.label]  # failed, too
     if found.enough < best.numenv:
         return [f"no gain beyond noise above {counted(found.enough, 'environment')}"]
     most = best.numenv == max(each.numenv for each in row)
@@ -290,6 +294,8 @@ def _bar_text(each: Measured, base: Measured | None, found: Conclusion) -> dict[
         relation = None  # how far the two sessions differ is not known
     more = ["ties"] if each in found.ties else []
     more += ["different work"] if each.badge == "≠" else []
+    more += ["not ranked"] if each.doubt else []
+    more += ["equal work not shown"] if each.badge == "–" else []
     more += ["quick"] if each.summary.quick else []
     more += ["another session"] if each.plan_id != found.results.session else []
     if each is base:

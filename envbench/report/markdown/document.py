@@ -161,10 +161,17 @@ _PLAIN = re.compile(
     r"^\|.*\|\s*([≈≠] )?(\*\*)?\d+\.\d\d(\*\*)?( at \d+)?\s*(<sup>|\|)", re.MULTILINE
 )
 _ROUNDED = re.compile(r"^\|.*\d ±[\d.]+ %", re.MULTILINE)
+# Blocks whose numbers have two decimals in any style
+_ALWAYS = re.compile(
+    r"<!-- ([^\n]* \(published\) - [^\n]*|envbench: (?:costs|commands|equal work)) -->"
+    r".*?<!-- \1 -->",
+    re.DOTALL,
+)
 
 
 def is_plain(text: str) -> bool:
     """Do the document's tables have figures of two decimals, and none with an interval?"""
+    text = _ALWAYS.sub("", text)
     return _PLAIN.search(text) is not None and _ROUNDED.search(text) is None
 
 

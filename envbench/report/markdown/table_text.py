@@ -11,7 +11,7 @@ from collections import defaultdict
 from itertools import pairwise
 
 from envbench.report.tables.footnotes import OPENING, OTHERS
-from envbench.report.tables.table import TIE, Entry, Existing, Table, letters, marks
+from envbench.report.tables.table import JOINED, TIE, Entry, Existing, Table, letters, marks
 
 _DELIMITER = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*")
 _FOOTNOTE = re.compile(r"\s{0,3}<sup>([a-z]{1,3})</sup> (.*\S)\s*")
@@ -87,7 +87,7 @@ def render(table: Table) -> str:
 
 def _joined(sentences: list[str]) -> str:
     """One footnote of several rare ones."""
-    return sentences[0] if len(sentences) == 1 else f"One of these: {' '.join(sentences)}"
+    return sentences[0] if len(sentences) == 1 else f"{JOINED}{' '.join(sentences)}"
 
 
 def _text(entry: Entry, marked: dict[str, str]) -> str:

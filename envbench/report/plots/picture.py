@@ -24,8 +24,8 @@ STYLE = 5  # increment it when drawing changes: files of an older style are redr
 class Point(msgspec.Struct, frozen=True):
     """FPS at one number of environments, with its interval if there is one.
 
-    ``apart`` says why it cannot be compared with the others: ``quick`` or ``another session``.
-    It is unset for most, so that existing digests stay as they are.
+    ``apart`` says why it cannot be compared with the others: ``quick``, ``another session`` or
+    ``in doubt``. It is unset for most, so that existing digests stay as they are.
     """
 
     numenv: int
@@ -89,6 +89,8 @@ def _point(found: Measured, results: MachineResults) -> Point:
         return Point(found.numenv, figure, low, high, "quick")
     if found.plan_id != results.session:  # its interval says nothing about the other points
         return Point(found.numenv, figure, apart="another session")
+    if found.doubt:
+        return Point(found.numenv, figure, low, high, "in doubt")
     return Point(found.numenv, figure, low, high)
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from envbench import backends
-from envbench.decisions.fastest import best_of_columns
+from envbench.decisions.ranking import best_of_columns
 from envbench.report.tables import footnotes
+from envbench.report.tables.costs import COSTS, usual_costs
 from envbench.report.tables.machine_results import MachineResults, backend_order
 from envbench.report.tables.table import Entry, Existing, Row, Table, bare, grid
 from envbench.results.measured_cells import Measured
-from envbench.stats.costs import Costs
 from envbench.text import markdown
 
 NOT_RUN = "not run"  # the library has to be installed by hand and has no results yet
@@ -148,8 +148,6 @@ def _rows(written: Iterable[list[str]], results: MachineResults) -> list[list[st
 
 CEILING = "Of ceiling"
 EQUAL_WORK = "Equal work"
-FIRST_STEP = "First step"  # with compilation: not every record times it apart
-COSTS = ("Start-up", FIRST_STEP, "Host memory", "GPU memory")
 NAMES = frozenset({CEILING, EQUAL_WORK, *COSTS, "Compile and first step"})  # an older name
 
 
@@ -163,72 +161,24 @@ def _other_columns(results: MachineResults) -> dict[str, dict[str, Entry]]:
     columns: dict[str, dict[str, Entry]] = {}
     if results.top:
         columns[CEILING] = {
-            label: Entry(text=results.share(best), notes=footnotes.quick(best))
+            label: Entry(
+                text=results.share(best),
+                notes=(*footnotes.quick(best), *footnotes.of_doubt(best)),
+            )
             for label, best in results.highest.items()
         }
-    for name, texts in (cost_columns(results) if results.section else {}).items():
+    for name, texts in (usual_costs(results) if results.section else {}).items():
         columns[name] = {label: Entry(text=text) for label, text in texts.items()}
-    columns[EQUAL_WORK] = {
+    badges = {
         label: Entry(
             text=found.verdict.badge,
             notes=tuple(footnotes.of_verification(found, results.shared_differences)),
         )
         for label, found in results.verified_rows.items()
     }
+    never = Entry(text="–", notes=("It was never verified.",))
+    columns[EQUAL_WORK] = {label: never for label in results.rows if badges} | badges
     return {name: column for name, column in columns.items() if column}
-
-
-def cost_columns(results: MachineResults) -> dict[str, dict[str, str]]:
-    """The costs of each row at its largest numenv, without empty columns."""
-    columns: dict[str, dict[str, str]] = {name: {} for name in COSTS}
-    for label, found in largest(results).items():
-        if costs := found.summary.costs:
-            texts = cost_texts(costs)
-            for name in filter(texts.get, COSTS):
-                columns[name][label] = texts[name]
-    return {name: texts for name, texts in columns.items() if texts}
-
-
-def largest(results: MachineResults) -> dict[str, Measured]:
-    """For each row with figures, by label, its measurement with the most environments, if possible
-    of the table's session."""
-
-    def order(found: Measured) -> tuple[bool, int]:
-        return found.plan_id == results.session, found.numenv
-
-    return {label: max(row, key=order) for label, row in results.rows.items()}
-
-
-def cost_texts(costs: Costs) -> dict[str, str]:
-    """The text for each of ``COSTS``, "" where it is unknown.
-
-    The first step is a range where one process took twice as long as another (a cache).
-    """
-    low, high = costs.first_steps_s or (0.0, 0.0)
-    is_range = high > 2 * low and high >= 1.0
-    span = f"{_seconds(low)} to {_seconds(high)}"
-    return {
-        "Start-up": _seconds(costs.start_s),
-        FIRST_STEP: span if is_range else _seconds(costs.first_step_s),
-        "Host memory": _memory(costs.memory_bytes),
-        "GPU memory": _memory(costs.gpu_memory_bytes),
-    }
-
-
-def _seconds(seconds: float | None) -> str:
-    """In milliseconds below a tenth of a second."""
-    if seconds is None:
-        return ""
-    if seconds >= 0.0995:
-        return f"{seconds:.1f} s"
-    milliseconds = 1e3 * seconds
-    if milliseconds >= 9.95:
-        return f"{milliseconds:.0f} ms"
-    return f"{milliseconds:.1f} ms" if milliseconds >= 0.05 else "under 0.1 ms"
-
-
-def _memory(size: int | None) -> str:
-    return "" if size is None else f"{size / 2**20:,.0f} MiB"
 
 
 # ---------------------------------------------------------------- published figures

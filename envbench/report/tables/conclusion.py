@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from envbench import backends
-from envbench.decisions import fastest
+from envbench.decisions.ranking import near
 from envbench.machine import Profiles
 from envbench.report.tables.machine_results import MachineResults, machine_results
 from envbench.results.measured_cells import Measured
@@ -21,6 +21,7 @@ from envbench.text import counted, listed
 
 BASE = "for-loop"  # speed-ups are relative to it
 QUICK = "quick figures have no interval. Measure without --quick to be sure"
+OTHER_SESSION = "these figures are of another session than the table's"
 NO_INTERVAL = "the figures have no interval. Measure with at least five blocks to be sure"
 
 
@@ -29,7 +30,7 @@ class Conclusion:
     """The best row of one machine's results, and the rows that tie with it.
 
     ``base`` is the best of the Python loop's row and ``relation`` compares ``best`` with it; both
-    are None without such a row, or if it is the best. ``rows`` is how many rows compete.
+    are None without such a row, or if it is the best. ``able`` are the figures that compete.
     ``provisional`` says why nothing is shown; "" where the rows are ranked, or where the only one
     has an interval. ``enough``: above this number of environments, its row shows no gain beyond
     noise.
@@ -40,9 +41,14 @@ class Conclusion:
     ties: list[Measured] = field(default_factory=list)
     base: Measured | None = None
     relation: Relation | None = None
-    rows: int = 1
+    able: list[Measured]
     provisional: str = ""
     enough: int
+
+    @property
+    def rows(self) -> int:
+        """How many rows compete."""
+        return len({each.label for each in self.able})
 
     @property
     def alone(self) -> bool:
@@ -138,7 +144,7 @@ def conclude(results: MachineResults) -> Conclusion | None:
         ties=ties,
         base=base,
         relation=results.relations.between(best, base) if base else None,
-        rows=len({each.label for each in able}),
+        able=able,
         provisional=provisional(able, results),
         enough=enough(best, able, results),
     )
@@ -155,6 +161,8 @@ def provisional(able: Sequence[Measured], results: MachineResults) -> str:
     """Why no row can be shown to be the fastest, or the only one has no interval; "" otherwise."""
     if results.leading_rows(able):
         return ""
+    if any(each.plan_id != results.session for each in able if not each.summary.quick):
+        return OTHER_SESSION
     best, *_ = leading(able, results)
     others = best_of_rows(best, able, results.value)
     related = [results.relations.between(each, best) for each in others]
@@ -193,5 +201,5 @@ def is_tied(found: Measured, best: Measured, results: MachineResults) -> bool:
     """Whether it cannot be distinguished from the best, where the two did not alternate."""
     relation = results.relations.between(found, best)
     if relation is None or relation.interval is None:
-        return fastest.near(results.value(found), results.value(best))
+        return near(results.value(found), results.value(best))
     return relation.verdict == "~"

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from envbench.report.tables.build import cost_columns, largest
 from envbench.report.tables.footnotes import quick
 from envbench.report.tables.machine_results import MachineResults
 from envbench.report.tables.table import Entry, Table, grid, note_once
@@ -15,6 +14,8 @@ from envbench.stats.summary import Summary
 from envbench.text import markdown
 
 NUMENV = "Environments"
+FIRST_STEP = "First step"  # with compilation: not every record times it apart
+COSTS = ("Start-up", FIRST_STEP, "Host memory", "GPU memory")
 Columns = dict[str, dict[str, str]]  # heading -> row label -> text
 _LARGEST = "Each row shows its largest number of environments, if possible of the table's session. "
 _COSTS_NOTE = (
@@ -23,7 +24,7 @@ _COSTS_NOTE = (
     "where one process took more than twice as long as another: a library may have cached compiled "
     "code on disk. Memory is the sum of the largest memory of a worker and of its processes. A "
     "reset is of all environments. CPU seconds are those of all processes of the worker. Joules "
-    "are those of the whole machine, as far as it has counters."
+    "are those of the whole machine, where it has energy counters."
 )
 _LATENCY_NOTE = (
     f"{_LARGEST}The times are those of single vector "
@@ -31,10 +32,10 @@ _LATENCY_NOTE = (
     "steps take equally long."
 )
 _SERVICE_NOTE = (
-    f"{_LARGEST}How often each environment in flight was "
-    "in a batch: fairness is Jain's index (1 if all were equally often), and the least and the "
-    "most served environment are relative to the mean. An age is the number of vector steps from "
-    "one return of an environment to its next one."
+    f"{_LARGEST}How often each environment in flight was in a batch: fairness is Jain's index (1 "
+    "if all were served equally often), and the least and the most served environment are relative "
+    "to the mean. An age is the number of vector steps from one return of an environment to its "
+    "next one."
 )
 _STARTS_NOTE = (
     f"{_LARGEST}Cold is the first process of that cell in "
@@ -70,8 +71,14 @@ def cost_tables(every: Iterable[MachineResults]) -> list[Table]:
 
 def _costs(results: MachineResults) -> Columns:
     """Those of the accelerators' tables and, where a row has any of these, further ones."""
-    columns = cost_columns(results)
+    columns = usual_costs(results)
     return {**columns, **_columns(results, _further)} if columns else {}
+
+
+def usual_costs(results: MachineResults) -> Columns:
+    """``COSTS`` of each row, without empty columns."""
+    columns = _columns(results, cost_texts)
+    return {name: columns[name] for name in COSTS if name in columns}
 
 
 def _columns(
@@ -79,12 +86,28 @@ def _columns(
 ) -> Columns:
     """The texts of each row at its largest numenv, without empty columns."""
     columns: Columns = {}
-    for label, found in largest(results).items():
+    for label, found in results.largest.items():
         if found.summary.costs:
             for name, text in texts(found.summary.costs, found.summary).items():
                 if text:
                     columns.setdefault(name, {})[label] = text
     return columns
+
+
+def cost_texts(costs: Costs, _: Summary | None = None) -> dict[str, str]:
+    """The text for each of ``COSTS``, "" where it is unknown.
+
+    The first step is a range where one process took twice as long as another (a cache).
+    """
+    low, high = costs.first_steps_s or (0.0, 0.0)
+    is_range = high > 2 * low and high >= 1.0
+    span = f"{duration(low)} to {duration(high)}"
+    return {
+        "Start-up": duration(costs.start_s),
+        FIRST_STEP: span if is_range else duration(costs.first_step_s),
+        "Host memory": _bytes(costs.memory_bytes),
+        "GPU memory": _bytes(costs.gpu_memory_bytes),
+    }
 
 
 def _further(costs: Costs, summary: Summary) -> dict[str, str]:
@@ -145,7 +168,10 @@ def _memory(costs: Costs, _: Summary) -> dict[str, str]:
     }
 
 
-def _bytes(size: float) -> str:
+def _bytes(size: float | None) -> str:
+    """With three digits: 12.3 KiB, 456 MiB. "" for None."""
+    if size is None:
+        return ""
     if size <= 0:
         return "none"
     kib = size / 2**10
@@ -169,12 +195,13 @@ def duration(seconds: float | None) -> str:
 
 
 def _three_digits(value: float) -> str:
+    value = float(f"{value:.3g}")
     digits = 2 - math.floor(math.log10(value)) if value > 0 else 0
-    return f"{round(value, digits):,.{max(0, digits)}f}"
+    return f"{value:,.{max(0, digits)}f}"
 
 
 def _cost_table(name: str, results: MachineResults, columns: Columns, note: str) -> Table:
-    found = largest(results)
+    found = results.largest
     known = {
         (label, name): Entry(text=text, measured=found[label])
         for name, texts in columns.items()

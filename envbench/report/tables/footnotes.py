@@ -15,7 +15,7 @@ from envbench.machine import Profile
 from envbench.model import Failure, Fingerprint, Published
 from envbench.report.tables.machine_results import MachineResults
 from envbench.results.measured_cells import Measured, Verified
-from envbench.text import counted, listed, markdown
+from envbench.text import counted, listed, markdown, percent
 
 # How the note begins: a later report recognises its own note by it.
 OPENING = "FPS is frames per second"
@@ -59,13 +59,17 @@ def of_entry(found: Measured, results: MachineResults) -> list[str]:
     if found.summary.failure is not None:
         return [of_failure(found.summary.failure)]
     notes = [FLAGS[flag] for flag in found.summary.flags]
-    if found.doubt:
-        notes.append(f"{markdown(found.doubt, 400)}. It is not ranked.")
+    notes += of_doubt(found)
     if found.fingerprint is None and profile is not None and not profile.match.empty:
         notes.append("The hardware of this measurement is not recorded.")
     elif found.fingerprint is not None and elsewhere(found, profile):
         notes.append(f"Not measured on the profile's hardware: {hardware(found.fingerprint)}.")
     return [*notes, *of_other_session(found, results)]
+
+
+def of_doubt(found: Measured) -> list[str]:
+    """Why a figure is shown and not ranked."""
+    return [f"{markdown(found.doubt, 400)}. It is not ranked."] if found.doubt else []
 
 
 def of_other_session(found: Measured, results: MachineResults) -> list[str]:
@@ -102,7 +106,7 @@ def of_refusal(found: Verified) -> str:
     """Why a refused figure is not shown."""
     verdict = found.verdict
     if verdict.miscounts:
-        return f"No figure: its step count is wrong. It {markdown(verdict.audit)}."
+        return f"No figure: its counts are wrong. It {markdown(verdict.audit)}."
     claims = "" if not verdict.follows else ", although it reports the reference's settings"
     return f"No figure: {markdown(verdict.lock_step)}{claims}."
 
@@ -237,11 +241,11 @@ def _intervals(results: MachineResults) -> list[str]:
         )
     drift = results.relations.figures
     if drift and any(found.plan.fingerprint in drift.hosts for found in measured):
-        reach, sessions = f"{100 * drift.reach:.0f} %", counted(drift.sessions, "session")
+        reach, sessions = _whole(drift.reach), counted(drift.sessions, "session")
         hosts = f" of {len(drift.hosts)} hosts" if len(drift.hosts) > 1 else ""
         if drift.degrees < DEGREES_FOR_REACH:
             sentences.append(
-                f"Between {sessions}{hosts}, figures differed by {100 * drift.typical:.0f} %. "
+                f"Between {sessions}{hosts}, figures differed by {_whole(drift.typical)}. "
                 "These are too few to say how far they can differ on another day."
             )
         else:
@@ -250,6 +254,11 @@ def _intervals(results: MachineResults) -> list[str]:
                 f"cases, estimated from {sessions}{hosts})."
             )
     return sentences
+
+
+def _whole(share: float) -> str:
+    """``6 %``, but never ``0 %``."""
+    return f"{100 * share:.0f} %" if share >= 0.0095 else percent(share)
 
 
 def _ceiling(results: MachineResults) -> list[str]:

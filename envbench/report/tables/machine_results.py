@@ -85,14 +85,23 @@ class MachineResults:
 
     @property
     def highest(self) -> dict[str, Measured]:
-        """Each row's highest figure. A quick one counts only where a row has no other, and then one
-        of another session."""
+        """Each row's highest figure. Figures that are not quick come first, then those without
+        doubt, then those of the table's session."""
 
-        def rank(found: Measured) -> tuple[bool, bool, float]:
+        def rank(found: Measured) -> tuple[bool, bool, bool, float]:
             own = found.plan_id == self.session
-            return not found.summary.quick, own, self.value(found)
+            return not found.summary.quick, not found.doubt, own, self.value(found)
 
         return {label: max(row, key=rank) for label, row in self.rows.items()}
+
+    @property
+    def largest(self) -> dict[str, Measured]:
+        """Each row's measurement with the most environments, if possible of the table's session."""
+
+        def order(found: Measured) -> tuple[bool, int]:
+            return found.plan_id == self.session, found.numenv
+
+        return {label: max(row, key=order) for label, row in self.rows.items()}
 
     # ------------------------------------------------------------ figures
 
@@ -140,7 +149,7 @@ class MachineResults:
 
     def leading_rows(self, figures: Iterable[Measured]) -> list[Measured]:
         """The best of these figures, followed by the highest of each other row that ties with it.
-        None is the best if only one row competes, or if they did not alternate."""
+        The list is empty if only one row competes, or if they did not alternate."""
         rows: dict[str, list[Measured]] = defaultdict(list)
         for found in figures:
             if self.competes(found):
@@ -156,8 +165,8 @@ class MachineResults:
         return [leader, *sorted(tied, key=self.value, reverse=True)]
 
     def leading(self, column: Iterable[Measured]) -> list[Measured]:
-        """The best of several measurements, followed by those that tie with it. None is the best if
-        only one competes, or if they did not alternate."""
+        """The best of several measurements, followed by those that tie with it. The list is empty
+        if only one competes, or if they did not alternate."""
         able = {found.cell.key: found for found in column if self.competes(found)}
         if len(able) < 2:
             return []

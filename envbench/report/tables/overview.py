@@ -10,19 +10,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from envbench import backends
-from envbench.decisions import fastest
+from envbench.decisions.ranking import near
 from envbench.report.tables.conclusion import (
     BASE,
+    Conclusion,
     best_of_rows,
-    candidates,
-    enough,
+    conclude,
     leading,
-    provisional,
 )
 from envbench.report.tables.footnotes import (
     NOT_RANKED,
     OPENING,
     TIES,
+    of_doubt,
     of_entry,
     of_other_session,
     quick,
@@ -102,7 +102,7 @@ def single(every: Iterable[MachineResults]) -> Iterator[Table]:
 
 def _entry(found: Measured, text: str, *notes: str) -> Entry:
     """The entry, marked where the row is known to do different work."""
-    notes = (*quick(found), *notes)
+    notes = (*quick(found), *of_doubt(found), *notes)
     if found.badge != "≠" and backends.same_work(found.cell):
         return Entry(text=text, notes=notes, measured=found)
     return Entry(text=f"≠ {text}", notes=(DIFFERENT_WORK, *notes), measured=found)
@@ -111,7 +111,7 @@ def _entry(found: Measured, text: str, *notes: str) -> Entry:
 def _speed_up(found: Measured, base: Measured | None, results: MachineResults) -> str:
     """Its ratio to the base; none between sessions whose drift is unknown. Cells that alternated
     tie as in their column."""
-    if base is None or found is base:
+    if base is None or found is base or found.doubt or base.doubt:
         return ""
     relation = results.relations.between(found, base)
     one_session = found.plan_id == base.plan_id
@@ -147,35 +147,36 @@ def recommendation(every: Iterable[MachineResults]) -> Iterator[Table]:
     contains 1. A maximum is biased upward, so footnotes say what was measured only once.
     """
     for results in _shown(every):
-        able = candidates(results)
-        if len(able) > 1:
-            yield _recommendation(results, able)
+        found = conclude(results)
+        if found is not None and len(found.able) > 1:
+            yield _recommendation(found)
 
 
-def _recommendation(results: MachineResults, able: Sequence[Measured]) -> Table:
-    best, *tied = leading(able, results)
+def _recommendation(found: Conclusion) -> Table:
+    results, able, best, why = found.results, found.able, found.best, found.provisional
     alone = [
         each
         for each in able
         if backends.of_record(each.cell.backend).behaviour.steps_in != "processes"
     ]
     rows = [("highest FPS", best)]
-    why = provisional(able, results)
     notes = [f"Provisional: {why}."] if why else []
-    notes += _scaling(best, able, results)
-    several = len({each.label for each in able}) > 1
-    notes += [_ties(tied, results, "the highest FPS")] if several and not why else []
+    if found.enough != best.numenv:
+        number = counted(found.enough, "environment")
+        notes.append(f"{markdown(best.label)} shows no gain beyond noise above {number}.")
+    sure = found.rows > 1 and not why
+    notes += [_ties(found.ties, results, "the highest FPS")] if sure else []
     if alone:
         first, *others = leading(alone, results)
         rows.append(("highest FPS in one process", first))
-        if first is not best and not why and several:
+        if first is not best and sure:
             notes.append(_ties(others, results, "the highest FPS in one process"))
     if efficient := [each for each in able if each.summary.frames_per_cpu_s is not None]:
         rows.append(("most frames per CPU second", max(efficient, key=_per_cpu_s)))
-        if near := _near(rows[-1][1], efficient):
-            rows_make = "This row makes" if len(near) == 1 else "These rows make"
+        if as_many := _near(rows[-1][1], efficient):
+            rows_make = "This row makes" if len(as_many) == 1 else "These rows make"
             about = "about as many frames per CPU second (without interval)"
-            notes.append(f"{rows_make} {about}: {listed(near)}.")
+            notes.append(f"{rows_make} {about}: {listed(as_many)}.")
     if results.plain:
         notes.append("Rows are compared by figures that are adjusted for the time of measuring.")
     notes.append(
@@ -186,8 +187,8 @@ def _recommendation(results: MachineResults, able: Sequence[Measured]) -> Table:
         first="criterion",
         columns=["Use", "FPS", "Frames per CPU second", *(["Of ceiling"] if results.top else [])],
         rows=[
-            (name, _choice(found, results, sure=results.leading_rows(able) == [found]))
-            for name, found in rows
+            (name, _choice(each, results, sure=results.leading_rows(able) == [each]))
+            for name, each in rows
         ],
         note=" ".join(notes),
     )
@@ -215,15 +216,6 @@ def _named(found: Measured) -> str:
     return f"{markdown(found.label)} at {found.numenv}"
 
 
-def _scaling(best: Measured, able: Sequence[Measured], results: MachineResults) -> list[str]:
-    number = enough(best, able, results)
-    if number == best.numenv:
-        return []
-    return [
-        f"{markdown(best.label)} shows no gain beyond noise above {counted(number, 'environment')}."
-    ]
-
-
 def _ties(tied: Sequence[Measured], results: MachineResults, what: str) -> str:
     if not tied:
         return f"No other row is within noise of {what}."
@@ -234,7 +226,7 @@ def _ties(tied: Sequence[Measured], results: MachineResults, what: str) -> str:
 
 def _near(best: Measured, able: Sequence[Measured]) -> list[str]:
     others = best_of_rows(best, able, _per_cpu_s)
-    close = [each for each in others if fastest.near(_per_cpu_s(each), _per_cpu_s(best))]
+    close = [each for each in others if near(_per_cpu_s(each), _per_cpu_s(best))]
     return [_with_flags(each, rounded(_per_cpu_s(each))) for each in close]
 
 

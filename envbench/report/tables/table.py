@@ -16,6 +16,7 @@ from envbench.text import markdown
 
 MOST_NOTES = 5  # footnotes of a table
 TIE = "≈ "  # before a figure that ties with the best of its column
+JOINED = "One of these: "  # a footnote of several rare ones
 _FIGURE = re.compile(r"(\*\*)?(≈ )?\d[\d,]*(\.\d+)?( ±[\d.]+ %)?(\*\*)?")
 _MARKS = re.compile(r"<sup>([a-z]{1,3}(?:,[a-z]{1,3})*)</sup>")
 
@@ -56,13 +57,15 @@ class Existing:
 
     def from_report(self, text: str) -> bool:
         """Whether a report wrote this figure. Its record may no longer exist."""
-        if NO_RECORD in self.notes(text):
+        found = [self.footnotes.get(mark, "") for mark in marks(text)]
+        if any(NO_RECORD in each for each in found):
             return True
         return self.measured and _FIGURE.fullmatch(_MARKS.sub("", text).strip()) is not None
 
     def notes(self, text: str) -> list[str]:
-        """The footnotes of an entry."""
-        return [self.footnotes[mark] for mark in marks(text) if mark in self.footnotes]
+        """The footnotes of an entry, without those that other entries may be meant by, too."""
+        found = [self.footnotes[mark] for mark in marks(text) if mark in self.footnotes]
+        return [each for each in found if not each.startswith(JOINED)]
 
 
 @dataclass(frozen=True, kw_only=True)

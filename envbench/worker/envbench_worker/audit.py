@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from itertools import cycle, islice
+from multiprocessing import active_children
 from random import Random, SystemRandom
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
@@ -14,10 +15,10 @@ from envbench_worker.contract import COUNTERS, MOST_TRACED, Adapter, Counts, Job
 
 STRIDES = (1, 2, 3, 5, 8, 13)  # vector steps per ``run``: the count must be right for any number
 LENGTHS = (2, 3, 5, 8, 13, 20, 40)  # of longer calls in lock-step, at most a third of all steps
-SELDOM = 20  # of so many calls in lock-step, one makes several steps
-LATER = 5  # for so many lock-steps, one more is compared after the audit
+SELDOM = 20  # one call in so many makes several steps in lock-step
+LATER = 5  # after the audit, one more step is compared for so many lock-steps
 STARTS = 12  # short parts after these, each with a start of all environments
-SHORT = 80  # for so many lock-steps, one more is compared in each short part
+SHORT = 80  # in each short part, one more step is compared for so many lock-steps
 AT_ONCE_S = 0.5  # twice the length of a window
 HELD = 16  # arrays of observations that are held until the end of the lock-steps
 PATIENCE_S = 20.0  # the longest single ``run``, estimated from the speed so far
@@ -211,7 +212,7 @@ def count_twice(adapter: Adapter, calls: int, emit: Emit, own: bool) -> Dict[str
 
     Returns fields of ``envbench.model.Audit``; ``frames`` is None if nothing else counts. ``own``:
     the adapter is envbench's. The second count of a plugin is what its environments' counters in
-    this process have seen. Without one, it is the plugin's own word.
+    this process have seen. Without one, it is only the plugin's claim.
     """
     seen = None if own else seen_frames()
     if adapter.first_observations is not None:
@@ -229,6 +230,8 @@ def count_twice(adapter: Adapter, calls: int, emit: Emit, own: bool) -> Dict[str
         frames = None if again is None or frames is None else frames + again
         steps, resets, made = steps + counts.steps, resets + counts.resets, made + stride
         emit(progress(stride, counts))
+    if not own and not seen and active_children():  # its environments are in other processes
+        frames = seen = None
     found = {"calls": made, "steps": steps, "resets": resets, "frames": frames}
     return dict(found, counted_by=adapter.counted_by if own or seen is not None else "")
 
@@ -248,9 +251,9 @@ def seen_resets() -> Optional[int]:
 def resets_twice(
     claimed: int, trace: Optional[Trace], before: Optional[int], numenv: int
 ) -> Dict[str, Any]:
-    """Resets in the audit, which the adapter claims, and those of all environments that envbench
-    asked for after it; and how many of them the environments saw. Nothing, if no environment of
-    this process has made a step: those that step are in other processes."""
+    """Return the resets that the adapter claims, plus those that envbench asked for after the
+    audit, and how many of these the environments saw. Empty if no environment of this process has
+    stepped: then they run in other processes."""
     seen = seen_resets()
     if before is None or seen is None or not seen_frames():
         return {}

@@ -4,8 +4,8 @@ An adapter module imports its library at the top and defines a subclass of ``Ada
 calls ``__init__``, ``probe`` (both timed as *import*), ``build``, ``compile``, ``run`` many times,
 ``facts`` and ``close``. In mode verify, where backends are compared, it steps through given actions
 after ``compile`` (by ``run`` and ``last``, or else by ``follow``; by ``predict`` for the
-reference), and calls ``recount`` after each further ``run``. Some measured trials begin or end with
-a few such steps, too: a spot check.
+reference), and calls ``recount`` after each further ``run``. Some measured trials make a few such
+steps between their slices, too: a spot check.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class Adapter(ABC):
         """Make ``calls`` vector steps in a loop that does only what a learner does."""
 
     def resume(self) -> None:  # noqa: B027 - optional
-        """Called before each slice of a block, as the clock starts: all processes were stopped.
+        """Called at the start of each slice of a block, which is timed: all processes were stopped.
 
         What free-running processes made while no clock ran belongs to no slice.
         """

@@ -158,8 +158,8 @@ class Meter:
                 self._measure_other(what, calls)
                 continue
             self.sensors.window()
-            self.adapter.resume()
             self._last = clock()
+            self.adapter.resume()  # what it does is timed
             if what == "step":
                 self.run_window("measure", self.measured, calls)
             elif what == "lead":

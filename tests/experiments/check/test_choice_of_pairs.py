@@ -21,8 +21,7 @@ from envbench.engine.campaign import Experiment
 from envbench.engine.resume import Recorded, differences, find
 from envbench.experiments.check.stages import CheckExperiment
 from envbench.experiments.noise import NoiseExperiment
-from envbench.model import Arm as ArmFact
-from envbench.model import Behaviour, Block, BlockRecord, EndedRecord, PairsDesign, Plan
+from envbench.model import ArmFact, Behaviour, Block, BlockRecord, EndedRecord, PairsDesign, Plan
 
 CHECK = CheckExperiment()
 

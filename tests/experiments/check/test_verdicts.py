@@ -173,7 +173,7 @@ def test_an_alarm_that_did_not_repeat_has_a_line_of_its_own() -> None:
     _, said = sentences(CHECK, [found])
     assert "an alarm did not repeat, so it does not count" in said
     assert "Stage one: steps are about 4.8 % slower" in said
-    assert escaped(said) in markdown(CHECK, [found], {})
+    assert escaped(said, 4000) in markdown(CHECK, [found], {})
 
 
 def with_results(pair: BlockRecord, *results: list[int]) -> BlockRecord:

@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from experiments.test_run_experiment import RUN, cell, plan
+from helpers.run_plans import RUN, cell, plan
 from hypothesis import given
 from hypothesis import strategies as st
 
 from envbench import backends
 from envbench.engine.request import make_cell
-from envbench.experiments.dealing import Dealt, deal
-from envbench.experiments.run import BLOCK_SIZE
+from envbench.experiments.run.dealing import Dealt, deal
+from envbench.experiments.run.rounds import BLOCK_SIZE
 from envbench.model import Behaviour, Block, BlockRecord, Cell, Plan, TrialRecord
 
 ONE_THREAD, POOLED = "reference-kernel", "pooled-kernel"

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from helpers.record_factories import block_of, make_cell, make_failure, make_plan, make_run
 
-from envbench.experiments.expected import REST_S, START_S, Expected
+from envbench.experiments.run.expected import REST_S, START_S, Expected
 from envbench.model import BlockRecord, Protocol, RunDesign, Times
 
 FAST, SLOW = make_cell("for-loop", 1), make_cell("subprocess", 8)

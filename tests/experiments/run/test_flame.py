@@ -9,8 +9,8 @@ import pytest
 from helpers.command_line import SHORT, Place, loop
 from helpers.skip_or_fail import not_here
 
-from envbench.engine import flame
 from envbench.errors import UsageError
+from envbench.experiments.run import flame
 
 
 @pytest.mark.slow

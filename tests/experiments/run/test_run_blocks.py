@@ -30,7 +30,7 @@ from envbench.backends import Backend
 from envbench.engine import resume
 from envbench.errors import Interrupted
 from envbench.experiments.check.baseline import stored
-from envbench.experiments.run import BLOCK_SIZE
+from envbench.experiments.run.rounds import BLOCK_SIZE
 from envbench.model import Failure
 
 KILLED = Failure(reason="signal", message="the worker died of SIGKILL", signal="SIGKILL")

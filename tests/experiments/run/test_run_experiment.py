@@ -16,18 +16,16 @@ from typing import Any
 import msgspec
 import pytest
 from helpers.record_factories import make_refusal, new_results_file, write
+from helpers.run_plans import RUN, cell, plan
 from helpers.virtual_executor import VirtualExecutor, invoke, plans
 from hypothesis import given
 from hypothesis import strategies as st
 
 from envbench import backends
 from envbench.engine import resume
-from envbench.engine.experiment import Options, Site
-from envbench.engine.request import kernel_target, make_cell, target_of
-from envbench.experiments.dealing import Dealt
-from envbench.experiments.run import Measure, RunExperiment, calls_of_round
-from envbench.machine import fingerprint
-from envbench.machine.profile_file import Profile, Table
+from envbench.engine.request import kernel_target, make_cell
+from envbench.experiments.run.dealing import Dealt
+from envbench.experiments.run.rounds import calls_of_round
 from envbench.model import (
     Block,
     BlockRecord,
@@ -38,43 +36,6 @@ from envbench.model import (
     TrialRecord,
 )
 from envbench.results.reading import run_of
-
-RUN = RunExperiment()
-
-
-def cell(backend: str = "for-loop", numenv: int = 2, task: str = "Pong-v5", **given: str) -> Cell:
-    return make_cell("laptop", "atari", task, backends.get(backend), numenv, given)
-
-
-def site(*gpus: str) -> Site:
-    machine = msgspec.structs.replace(fingerprint(), gpus=[*gpus])
-    profile = Profile(name="laptop", title="Laptop", atari=Table(numenv=[1], rows=["for-loop"]))
-    return Site(profile=profile, fingerprint=machine, options=Options())
-
-
-def plan(
-    cells: list[Cell] | None = None,
-    seed: int = 0,
-    gpus: tuple[str, ...] = (),
-    free_gib: int = 64,
-    **measure: Any,
-) -> Plan:
-    cells = cells or [cell()]
-    targets = [target_of(each) for each in cells]
-    return Plan(
-        plan_id="p1",
-        experiment="run",
-        spec="s",
-        cells=cells,
-        design=RunExperiment(measure=Measure(**measure)).design(targets, site(*gpus)),
-        behaviour={each.backend.name: each.backend.behaviour for each in targets},
-        free_memory=free_gib * 2**30,
-        seed=seed,
-        fingerprint="f",
-        started_utc="2026-01-02T03-04-05Z",
-        command=["envbench", "run"],
-        envbench_version="0",
-    )
 
 
 def record(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -13,15 +14,17 @@ from helpers.virtual_environments import lent_packages, make_interpreter
 
 from envbench import backends, families
 from envbench.decisions.equal_work import spot_check
-from envbench.engine.availability import Arm
+from envbench.engine import local_executor
+from envbench.engine.availability import TRIES, Arm
 from envbench.engine.local_executor import LocalExecutor
 from envbench.engine.request import make_cell as resolved
 from envbench.engine.request import reference_of, target_of
-from envbench.experiments.run import SPOT_STEPS, spot_round, spot_steps
+from envbench.experiments.run.rounds import SPOT_STEPS, spot_round, spot_steps
 from envbench.model import (
     Apart,
     Block,
     Cell,
+    Failure,
     Plan,
     Programme,
     Protocol,
@@ -32,7 +35,7 @@ from envbench.model import (
 from envbench.report.data_export import measured_json, ratios_json
 from envbench.results.selection import select
 
-CHEATS = Path(__file__).parents[1] / "fixtures" / "cheats"
+CHEATS = Path(__file__).parents[2] / "fixtures" / "cheats"
 
 
 def cell_of(backend: str, numenv: int = 4, family: str = "atari", **settings: Any) -> Cell:
@@ -221,3 +224,34 @@ def test_an_adapter_that_can_be_followed_only_to_verify_is_measured(tmp_path: Pa
     record = executed(tmp_path, "subprocess", "mujoco", "cheats:FollowsOnlyToVerify")
     assert record.agreement is not None
     assert record.agreement.steps == 0
+
+
+def test_an_interrupted_attempt_says_nothing_about_a_cell() -> None:
+    cell, work = make_cell("subprocess", 2), dict(families.get("atari").work["env"])
+    killed = Failure(reason="interrupted", message="killed from outside")
+    differs = make_agreement(9.0)
+    runs = [make_run(cell, round=number, facts={"work": work}) for number in range(5)]
+    attempt = make_run(cell, round=1, facts={"work": work}, agreement=differs, failure=killed)
+    records = [make_fact(), make_plan([cell]), attempt, *runs]
+    (found,) = (each for each in select(records).measured if each.cell == cell)
+    assert (found.spot, found.doubt) == (None, "")
+
+
+class Nothing(msgspec.Struct):
+    """Instead of a launch."""
+
+
+def test_a_reference_that_something_kills_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    killed = Failure(reason="signal", message="killed", phase="measure", signal="SIGKILL")
+    replies = [SimpleNamespace(failure=killed), SimpleNamespace(failure=None)]
+    monkeypatch.setattr(local_executor, "execute", lambda **_: replies.pop(0))
+    assert local_executor._repeated(Nothing(), {}).failure is None
+    replies = [SimpleNamespace(failure=killed)] * TRIES
+    assert local_executor._repeated(Nothing(), {}).failure is killed
+    assert replies == []
+
+
+def test_an_engine_that_is_no_text_is_compared_as_one() -> None:
+    lists = [SimpleNamespace(facts={"work": {"engine": ["mujoco", each]}}) for each in (3, 4)]
+    assert not local_executor.same_engine(*lists)
+    assert local_executor.same_engine(lists[0], SimpleNamespace(facts={"work": {"engine": ""}}))

@@ -363,8 +363,9 @@ def test_the_machine_that_was_measured_last_comes_first(place: Path, newest: str
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("95 ms", 0.095), ("0.6 ms", 0.0006), ("6.2 s to 70.3 s", 6.2), ("under 0.1 ms", 0.0),
-     ("1,024 MiB", 1024.0), ("**20740.64** at 10", 20740.64), ("≠ 3", 3.0), ("not run", None),
+    [("95 ms", 0.095), ("600 µs", 0.0006), ("6.2 s to 70.3 s", 6.2), ("none", None),
+     ("12.5 KiB", 12800.0), ("1,024 MiB", 2.0**30), ("**20740.64** at 10", 20740.64),
+     ("≠ 3", 3.0), ("not run", None),
      ("20,700 ±2 %", 20700.0), ("≈ 20,700 ±2 %", 20700.0), ("**20,700 ±2 %** at 6", 20700.0),
      ("≠ ≈ 0.0123 ±5 % at 6", 0.0123), ("2=", 2.0), ("12", 12.0), ("1.5x", None)],
 )  # fmt: skip
@@ -477,3 +478,16 @@ def test_lead_ins_are_not_shown_as_warm_up() -> None:
     found = _slices(run, 80)
     assert [each[:2] for each in found if each[3] == 0] == [[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]
     assert [each[0] for each in found if each[3] == 1] == [3.0, 3.25]
+
+
+def test_a_task_of_which_every_cell_failed_has_a_page(place: Path) -> None:
+    cell = make_cell("for-loop", 2)
+    put(
+        [
+            make_fact(),
+            make_plan([cell]),
+            make_run(cell, failure=make_failure(message="no such level")),
+        ]
+    )
+    made()
+    assert "No cell has a figure." in Path("results/report.html").read_text()

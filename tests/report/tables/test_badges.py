@@ -47,8 +47,7 @@ def test_a_refused_row_has_no_figures_and_another_is_the_best() -> None:
     assert "3,200" not in text
     assert SECOND in text
     assert (
-        "No figure: its step count is wrong. It claims 160 frames, its environments made 80."
-        in text
+        "No figure: its counts are wrong. It claims 160 frames, its environments made 80." in text
     )
 
 
@@ -147,3 +146,9 @@ def test_an_unverified_row_is_the_best_only_if_its_backend_is_built_in() -> None
     text = render(build(subject, parse("")))
     assert SECOND in text
     assert "| 3,200.0 ±0 %" in text
+
+
+def test_a_row_that_was_never_verified_says_so_beside_verified_ones() -> None:
+    text = table(make_verification())
+    assert text.count("| –<sup>") == 2
+    assert "It was never verified." in text

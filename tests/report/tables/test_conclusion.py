@@ -118,3 +118,12 @@ def test_a_refused_row_is_never_named() -> None:
 def test_no_figure_no_conclusion() -> None:
     cell = make_cell("for-loop", 8)
     assert said([make_plan([cell]), make_run(cell, failure=make_failure())]) is None
+
+
+def test_figures_of_another_session_than_the_tables_are_provisional() -> None:
+    old = varied_plan({("for-loop", 8): SLOW, ("envpool-async", 8): FAST}, plan_id="old")
+    plugin = {("example-serial", many): SLOW for many in (1, 2, 4, 8)}
+    new = varied_plan(plugin, plan_id="new", started_utc="2025-11-21T10:00:00Z")
+    text = sentence([*old, *new])
+    assert "fastest" not in text
+    assert text.endswith("provisional: these figures are of another session than the table's.")

@@ -323,6 +323,6 @@ def test_a_refusal_says_whether_the_count_or_the_work_is_wrong() -> None:
     deaf = make_verification(responds=False)
     assert {judge(each).badge for each in (claims, deaf)} == {"✗"}
     said = [footnotes.of_refusal(Verified(verification=each)) for each in (claims, deaf)]
-    assert said[0].startswith("No figure: its step count is wrong. It claims 160 frames")
+    assert said[0].startswith("No figure: its counts are wrong. It claims 160 frames")
     assert said[1].startswith("No figure: its observations do not follow")
     assert "do not follow the actions" in said[1]

@@ -9,6 +9,7 @@ import pytest
 from helpers.record_factories import (
     DIFFERENT,
     OTHER,
+    make_agreement,
     make_cell,
     make_fact,
     make_failure,
@@ -155,8 +156,8 @@ def test_a_refused_row_has_neither_costs_nor_a_share_of_the_ceiling() -> None:
     assert "EnvPool (async)" not in block([*HERE, cheat], "costs")
     contents = block_contents(select([*HERE, *top, cheat]), {"laptop": LAPTOP})
     table = grid(block_text(contents["Atari - Laptop"], ""), "Atari - Laptop")
-    assert table["For-loop"][-2:] == ["25 %", ""]
-    assert table["EnvPool (async)"][-2:] == ["", "✗<sup>b</sup>"]
+    assert table["For-loop"][-2:] == ["25 %", "–<sup>a</sup>"]
+    assert table["EnvPool (async)"][-2:] == ["", "✗<sup>c</sup>"]
 
 
 def test_figures_are_traced_to_the_lines_of_their_records() -> None:
@@ -221,7 +222,7 @@ def test_costs_are_those_of_the_largest_number_of_environments() -> None:
             "Host memory",
             "Frames per CPU second",
         ],
-        "For-loop": ["8", "1.5 s", "0.1 s", "1,024 MiB", "640"],
+        "For-loop": ["8", "1.50 s", "100 ms", "1,020 MiB", "640"],
     }
 
 
@@ -466,3 +467,36 @@ def test_every_recommended_row_has_its_ties() -> None:
     text = block(records, "recommendation")
     assert "This row ties with the highest FPS in one process (within noise):" in text
     assert "as many frames per CPU second" not in text
+
+
+def doubtful(numenv: int = 1) -> list[Any]:
+    """EnvPool at that number of environments shows no steps of its spot check."""
+    hidden = make_agreement(steps=0, observations=[], rewards=[])
+    cells = [make_cell(name, many) for name in ("for-loop", "envpool-sync") for many in (1, 8)]
+    speeds = {"for-loop": 50, "envpool-sync": 60}
+    runs = [
+        make_run(
+            cell,
+            [speeds[cell.backend] + cell.numenv + round % 3] * 4,
+            round=round,
+            block=f"b{round}",
+            agreement=hidden
+            if round == 1 and cell.backend == "envpool-sync" and cell.numenv == numenv
+            else None,
+        )
+        for round in range(5)
+        for cell in cells
+    ]
+    return [make_fact(), make_plan(cells), *runs]
+
+
+def test_a_single_environments_figure_in_doubt_has_no_ratio_and_says_why() -> None:
+    text = block(doubtful(), "single")
+    row = next(line for line in text.splitlines() if line.startswith("| EnvPool (sync)"))
+    assert "×" not in row
+    assert "It is not ranked." in text
+
+
+def test_a_figure_in_doubt_is_a_rows_highest_only_if_the_row_has_no_other() -> None:
+    text = block(doubtful(numenv=8), "overview")
+    assert " at 1" in next(line for line in text.splitlines() if line.startswith("| EnvPool"))

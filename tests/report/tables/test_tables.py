@@ -24,7 +24,7 @@ from envbench.report.markdown.blocks import find
 from envbench.report.markdown.document import block_text, extended, filled, fresh
 from envbench.report.markdown.table_text import render, split_row
 from envbench.report.tables import footnotes
-from envbench.report.tables.build import FIRST_STEP, cost_texts
+from envbench.report.tables.costs import FIRST_STEP, cost_texts
 from envbench.report.tables.machine_results import machine_results
 from envbench.report.tables.table import Entry
 from envbench.report.tables.table import Table as Rows
@@ -542,7 +542,7 @@ def test_accelerators_and_physics_have_their_own_tables_with_costs():
         "64", "256", "Start-up", "First step", "Host memory",
     ]  # fmt: skip
     assert table["Brax"] == [
-        "200.00 ±0 %", "400.00 ±0 %", "under 0.1 ms", "under 0.1 ms", "800 MiB",
+        "200.00 ±0 %", "400.00 ±0 %", "0.00200 µs", "0.00100 µs", "800 MiB",
     ]  # fmt: skip
     assert table["Isaac Gym"][:2] == ["not run", ""]
     assert "For-loop" not in table
@@ -552,11 +552,11 @@ def test_accelerators_and_physics_have_their_own_tables_with_costs():
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [
-        (1e-9, "under 0.1 ms"), (0.00041, "0.4 ms"), (0.00994, "9.9 ms"), (0.00996, "10 ms"),
-        (0.0994, "99 ms"), (0.0996, "0.1 s"), (81.04, "81.0 s"),
+        (0.00041, "410 µs"), (0.009994, "9.99 ms"), (0.0994, "99.4 ms"), (0.9996, "1.00 s"),
+        (81.04, "81.0 s"),
     ],
 )  # fmt: skip
-def test_times_under_a_tenth_of_a_second_are_shown_in_milliseconds(seconds, shown):
+def test_times_have_three_digits_and_a_unit_to_suit(seconds, shown):
     costs = Costs(
         start_s=seconds, first_step_s=seconds, first_steps_s=None, memory_bytes=None,
         gpu_memory_bytes=None,

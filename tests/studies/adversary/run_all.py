@@ -75,7 +75,7 @@ from envbench.engine.request import (  # noqa: E402
     reference_of,
     target_of,
 )
-from envbench.experiments import run as run_module  # noqa: E402
+from envbench.experiments.run import rounds as run_module  # noqa: E402
 from envbench.experiments.verify import VerifyExperiment  # noqa: E402
 from envbench.machine import Profile, Table, lock  # noqa: E402
 from envbench.model import (  # noqa: E402

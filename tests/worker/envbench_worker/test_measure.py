@@ -259,6 +259,20 @@ def test_a_spot_check_comes_between_two_slices_and_in_neither(
     assert len(told) == 1
 
 
+def test_what_an_adapter_does_when_a_slice_begins_is_timed(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ahead(Clocked):
+        def resume(self) -> None:
+            self.now += 7_000_000
+
+    made = meter(worker, Ahead(worker, monkeypatch, lambda n: 1_000_000))
+    made.first_step()
+    made.warm_up()
+    made.take_turns([("step", 20)])
+    assert made.measured.ns == [27_000_000]
+
+
 def test_an_adapter_that_steps_when_it_is_asked_for_results_has_no_figure(
     worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -141,7 +141,8 @@ function copiedByCommand(text, beside) {
 
 async function copy(button) {
   const { copy: text } = button.dataset;
-  const copied = await navigator.clipboard.writeText(text).then(
+  const written = navigator.clipboard?.writeText(text) ?? Promise.reject(); // none over plain http
+  const copied = await written.then(
     () => true,
     () => copiedByCommand(text, button),
   );

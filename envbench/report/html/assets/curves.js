@@ -9,9 +9,11 @@ const plain = (value) => (value >= 1e6 ? `${value / 1e6}M` : value >= 1e3 ? `${v
 
 function describe(curve, point, chart) {
   const [numenv, fps, low, high] = point;
-  const width = low === null ? 0 : (50 * (high - low)) / fps;
-  const half = low === null ? "" : ` ±${number(width, width >= 0.95 || width < 0.05 ? 0 : 1)} %`;
-  const share = chart.ceiling ? `, ${number((100 * fps) / chart.ceiling)} % of the ceiling` : "";
+  const width = low === null ? 0 : 100 * (Math.sqrt(high / low) - 1); // as in the tables
+  const half = low === null ? "" : ` ±${width >= 0.95 ? number(width) : Number(width.toPrecision(1))} %`;
+  const part = (100 * fps) / (chart.ceiling || fps);
+  const shown = part >= 9.95 ? number(part) : Number(part.toPrecision(2));
+  const share = chart.ceiling ? `, ${shown} % of the ceiling` : "";
   const many = `${number(numenv)} environment${numenv === 1 ? "" : "s"}`;
   return `${curve.label} at ${many}: ${number(fps, fps < 100 ? 2 : 0)} FPS${half}${share}${point[5] ? ` (${point[5]})` : ""}`;
 }
