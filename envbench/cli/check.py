@@ -24,6 +24,7 @@ from envbench.cli.options import (
     refuse_together,
 )
 from envbench.cli.terminal import tell, tell_failure
+from envbench.decisions.slowdown import FEWEST_PAIRS
 from envbench.engine.campaign import Campaign
 from envbench.engine.carry_out import site_of
 from envbench.engine.experiment import Options
@@ -32,7 +33,12 @@ from envbench.engine.request import CellRequest
 from envbench.errors import CELL_FAILED, UsageError
 from envbench.experiments.check import baseline as stored
 from envbench.experiments.check.sources import WORKING_TREE, Source, refuse_impossible, untracked
-from envbench.experiments.check.stages import CheckExperiment, Size
+from envbench.experiments.check.stages import (
+    MOST_PRECISE_PAIRS,
+    PRECISE,
+    CheckExperiment,
+    Size,
+)
 from envbench.machine import fingerprint, kept_to
 from envbench.model import MOST_ROUNDS, Failure, Rule
 from envbench.results.folder import load_files
@@ -86,13 +92,13 @@ RULE = grouped(
         default=0.001,
     ),
 )
-PAIRS = click.IntRange(5, MOST_ROUNDS)
+PAIRS = click.IntRange(FEWEST_PAIRS, MOST_ROUNDS)
 SIZE = grouped(
     "size",
     Size,
     option(
         "--pairs N",
-        "Pairs of fresh processes per cell and stage.  [default: 13, or by --budget]",
+        f"Pairs of fresh processes per cell and stage.  [default: {DEFAULT_PAIRS}, or by --budget]",
         PAIRS,
     ),
     option(
@@ -100,7 +106,11 @@ SIZE = grouped(
         "Fit the pairs into this time. A check with an alarm takes longer.",
         Number(10, 86400),
     ),
-    option("--precise", "Use enough pairs to find a slowdown of 2 %, but at most 130 pairs."),
+    option(
+        "--precise",
+        f"Use enough pairs to find a slowdown of {100 * PRECISE:.0f} %, but at most "
+        f"{MOST_PRECISE_PAIRS} pairs.",
+    ),
 )
 
 

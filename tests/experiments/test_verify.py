@@ -110,7 +110,10 @@ def cheats(monkeypatch: pytest.MonkeyPatch, family: Family) -> dict[str, backend
     return made
 
 
-LATE = ("never-ends", "ends-rarely", "blank-at-the-end", "ignores-at-last", "admits-to-less")
+LATE = (  # what they do shows late, or in the starts of many episodes
+    "never-ends", "ends-rarely", "blank-at-the-end", "ignores-at-last", "admits-to-less",
+    "few-noops", "cached-noops", "cached-reset", "paired-seeds", "only-follows",
+)  # fmt: skip
 DIFFERS = ("✗", "differs")
 CAUGHT = {
     "claims-more": ("✗", "its calls give at most"),

@@ -12,6 +12,9 @@ run``. Two kinds of slices are mixed at random:
 * *Stretches* of 3 s per backend in slices of one length: 0.1, 0.25, 0.5 or 1 s. They show what
   switching costs, and how much of the machine's drift remains in the ratios of the backends.
 
+Sessions of their own (``--long``) have profiles of 4 s in windows of 0.1 s: does a backend keep the
+speed of a short slice if nothing stops it?
+
 Slices are lines of ``results/studies/switching/slices.jsonl``. The tables are in
 docs/measurement.md.
 """
@@ -47,6 +50,7 @@ from envbench.process.alternate import Launch, alternate
 from envbench.process.reply import Reply, WindowEnded
 from envbench.process.slice_order import Slice, SliceOrder
 from envbench.process.starting import clock
+from envbench.stats.intervals import TWO_SIDED, t_quantile
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "studies" / "switching"
@@ -87,7 +91,28 @@ GROUPS = {
         profiles=12,
         stretches=False,
     ),
+    "long": Group(
+        (
+            "atari/for-loop/8",
+            "atari/subprocess/8",
+            "atari/envpool-sync/8",
+            "atari/envpool-async/8",
+            "atari/ale-vector/8",
+        ),
+        kernels=True,
+        window_s=0.1,
+        windows=40,
+        profiles=5,
+        stretches=False,
+    ),
 }
+PARTS_S = (
+    (0.1, 0.5),
+    (0.5, 1.0),
+    (1.0, 2.0),
+    (2.0, 4.0),
+)  # of a long profile, after its first slice
+SLOWER = 0.1  # this share below the speed of its first slice
 
 
 class Made(msgspec.Struct, frozen=True, kw_only=True):
@@ -266,7 +291,7 @@ def interval(profiles: Any, early: int, lead_ms: float) -> tuple[float, float]:
 def recovery(made: Sequence[Made]) -> str:
     """A row per backend: time lost after each lead-in."""
     rows = []
-    for group, cell in dict.fromkeys((each.group, each.cell) for each in made):
+    for group, cell in dict.fromkeys((e.group, e.cell) for e in made if e.group != "long"):
         profiles = profiles_of(
             [e for e in made if not e.slice_s and (e.group, e.cell) == (group, cell)]
         )
@@ -295,6 +320,35 @@ def profiles_of(made: Sequence[Made]) -> Any:
     normal = [fastest(own[:, own.shape[1] // 2 :]) for own in every]
     middle = float(np.median(normal))
     return np.concatenate([own * middle / n for own, n in zip(every, normal, strict=True)])
+
+
+def without_a_stop(made: Sequence[Made]) -> str:
+    """A row per backend: its speed in each part of a long profile, relative to its first window.
+
+    A session is one process, so the interval is that of the sessions' means.
+    """
+    logs: dict[str, dict[int, list[list[float]]]] = defaultdict(lambda: defaultdict(list))
+    for each in made:
+        if each.group == "long":
+            own, window_s = [*each.lead_ns, each.ns], GROUPS["long"].window_s
+            parts = [own[round(a / window_s) : round(b / window_s)] for a, b in PARTS_S]
+            row = [math.log(own[0] / fmean(part)) for part in parts]
+            logs[each.cell][each.session].append(row)
+    rows = []
+    for cell, sessions in logs.items():
+        if len(sessions) < 2:
+            continue
+        profiles = [row for own in sessions.values() for row in own]
+        shown = []
+        for part in range(len(PARTS_S)):
+            means = [fmean(row[part] for row in own) for own in sessions.values()]
+            half = t_quantile(TWO_SIDED, len(means) - 1) * stdev(means) / math.sqrt(len(means))
+            shown.append(f"{100 * math.expm1(fmean(means)):+.1f} ±{100 * half:.1f} %")
+        slower = fmean(row[-1] < math.log(1 - SLOWER) for row in profiles)
+        rows.append([cell, str(len(sessions)), str(len(profiles)), *shown, f"{100 * slower:.0f} %"])
+    heads = ["backend", "processes", "profiles", *(f"{a:g} to {b:g} s" for a, b in PARTS_S)]
+    heads += ["over 10 % slower at the end"]
+    return tabulate(rows, heads, tablefmt="github", disable_numparse=True)
 
 
 def switching(made: Sequence[Made]) -> str:
@@ -360,12 +414,13 @@ def read(path: Path) -> list[Made]:
 @click.option("--results", type=click.Path(path_type=Path), default=RESULTS)
 @click.option("--sessions", default=5, show_default=True, help="Sessions of small batches.")
 @click.option("--large", default=2, show_default=True, help="Sessions of large batches.")
-def main(results: Path, sessions: int, large: int) -> None:
+@click.option("--long", "long_", default=2, show_default=True, help="Sessions of long profiles.")
+def main(results: Path, sessions: int, large: int, long_: int) -> None:
     """Measure the missing sessions, and fill the tables of docs/measurement.md."""
     path = results / "slices.jsonl"
     results.mkdir(parents=True, exist_ok=True)
     with lock.acquire(wait=True, on_wait=click.echo):
-        for name, count in (("small", sessions), ("large", large)):
+        for name, count in (("small", sessions), ("large", large), ("long", long_)):
             for number in range(count):
                 if (name, number) in {(each.group, each.session) for each in read(path)}:
                     continue
@@ -374,7 +429,11 @@ def main(results: Path, sessions: int, large: int) -> None:
                     file.writelines(msgspec.json.encode(each) + b"\n" for each in made)
                 click.echo(f"{name}: session {number + 1} of {count}")
     made = read(path)
-    tables = {"recovery": recovery(made), "switching": switching(made)}
+    tables = {
+        "recovery": recovery(made),
+        "switching": switching(made),
+        "without-a-stop": without_a_stop(made),
+    }
     for name, text in tables.items():
         click.echo(f"{text}\n")
         if results.absolute() == RESULTS:

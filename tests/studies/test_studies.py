@@ -485,3 +485,20 @@ def test_the_table_of_honest_backends_counts_accusations_and_failures(
     cells = [each.strip() for each in row.strip("|").split("|")]
     assert cells[:5] == ["atari", "Pong-v5 `subprocess`", "3", "✓ ✗ –", "1"]
     assert cells[6:] == ["1", "1.0 min"]
+
+
+def test_a_long_profile_is_compared_with_its_first_slice() -> None:
+    from switching import Made, without_a_stop
+
+    fast, slow = [100] * 10, [125] * 30
+    made = [
+        Made(
+            group="long", session=number, cell="envpool-sync", slice_s=0.0, calls=8,
+            lead_ns=[*fast, *slow][:-1], ns=slow[-1] + number, since_ns=0,
+        )
+        for number in (0, 0, 1)
+    ]  # fmt: skip
+    row = without_a_stop(made).splitlines()[-1].split("|")
+    assert [each.strip() for each in row[2:4]] == ["2", "3"]
+    assert [each.split()[0] for each in row[4:8]] == ["+0.0", "+0.0", "-20.0", "-20.0"]
+    assert row[8].strip() == "100 %"

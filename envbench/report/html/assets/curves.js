@@ -10,7 +10,7 @@ const plain = (value) => (value >= 1e6 ? `${value / 1e6}M` : value >= 1e3 ? `${v
 function describe(curve, point, chart) {
   const [numenv, fps, low, high] = point;
   const width = low === null ? 0 : 100 * (Math.sqrt(high / low) - 1); // as in the tables
-  const half = low === null ? "" : ` ±${width >= 0.95 ? number(width) : Number(width.toPrecision(1))} %`;
+  const half = low === null ? "" : ` ±${width >= 0.95 ? number(width) : width < 0.005 ? 0 : Number(width.toPrecision(1))} %`;
   const part = (100 * fps) / (chart.ceiling || fps);
   const shown = part >= 9.95 ? number(part) : Number(part.toPrecision(2));
   const share = chart.ceiling ? `, ${shown} % of the ceiling` : "";
