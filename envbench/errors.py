@@ -1,8 +1,8 @@
 """Every expected error is an ``EnvbenchError`` with its exit code.
 
 Exit codes: 0 success; 1 a failed cell, a regression, unequal work, an outdated report, or a fault
-of the machine (disk, lock); 2 wrong usage, found before anything is measured; 3 a named backend
-cannot run here; 4 inconclusive; 129, 130 and 143 interrupted. Only the command line exits.
+of the machine (disk, open files, lock); 2 wrong usage, found before anything is measured; 3 a named
+backend cannot run here; 4 inconclusive; 129, 130 and 143 interrupted. Only the command line exits.
 """
 
 from __future__ import annotations

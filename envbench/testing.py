@@ -37,7 +37,7 @@ from envbench.decisions import traces
 from envbench.decisions.arrays import read_trace
 from envbench.engine.local_executor import make_job
 from envbench.engine.pairs import seed_of_round
-from envbench.engine.request import Target, make_cell
+from envbench.engine.target import Target, make_cell
 from envbench.model import Cell, Family, Other, Protocol, Trial, Verify
 from envbench.process.one_job import WORKER, execute
 from envbench.process.reply import Reply

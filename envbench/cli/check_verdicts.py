@@ -15,7 +15,7 @@ from envbench.cli.terminal import cell_name, clock, percent, print_json, table, 
 from envbench.decisions.slowdown import Stage, Stages, alarms
 from envbench.engine.availability import package_differences
 from envbench.engine.campaign import Campaign
-from envbench.engine.request import Target
+from envbench.engine.target import Target
 from envbench.errors import CELL_FAILED, INCONCLUSIVE
 from envbench.experiments.check.sources import Source
 from envbench.experiments.check.stages import CellVerdict, Sizes, overall

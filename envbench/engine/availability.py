@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from envbench import families, runtimes
 from envbench.backends import Backend
 from envbench.backends.builtin import KERNELS
-from envbench.engine.request import Target
+from envbench.engine.target import Target
 from envbench.errors import EnvbenchError, Unavailable, UnknownName, UsageError
 from envbench.model import Cell, Failure, RuntimeFact, arm_key, digest
 from envbench.process.one_job import WORKER

@@ -7,7 +7,6 @@ the results file, flushed when the block ends, also if it failed.
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,7 +19,8 @@ from msgspec.structs import replace
 
 from envbench.engine.availability import TRIES, Arm, Arms, Build
 from envbench.engine.experiment import Done, Experiment, Facts, Findings
-from envbench.engine.resume import STAMP, differences, identity
+from envbench.engine.new_plan import identity, new_id
+from envbench.engine.resume import differences
 from envbench.errors import CodeChanged, Interrupted
 from envbench.model import (
     Block,
@@ -76,11 +76,6 @@ class Listener(Protocol):
     def event(self, event: Event) -> None: ...
     def block_ended(self, record: BlockRecord, left: int) -> None: ...
     def close(self) -> None: ...
-
-
-def new_id(now: datetime) -> str:
-    """Return a unique id that sorts by time."""
-    return f"{now.strftime(STAMP)}-{secrets.token_hex(3)}"
 
 
 @dataclass

@@ -11,7 +11,6 @@ import dataclasses
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -19,19 +18,17 @@ from typing import Generic
 
 from msgspec.structs import replace
 
-from envbench import __version__
 from envbench.engine import availability, resume
 from envbench.engine.availability import Arm, Arms
-from envbench.engine.campaign import Campaign, Executor, Listener, new_id
+from envbench.engine.campaign import Campaign, Executor, Listener
 from envbench.engine.experiment import Experiment, Findings, Options, Site, one_per_arm
-from envbench.engine.git import git_state
 from envbench.engine.local_executor import LocalExecutor
-from envbench.engine.request import Target
+from envbench.engine.new_plan import make_plan
+from envbench.engine.target import Target
 from envbench.errors import EnvbenchError, Interrupted, Unavailable, UsageError
 from envbench.machine import catalogue, choose, fingerprint, lock, valid_name, write_profile
-from envbench.machine.host import busy_cores, free_memory, kept_to, quota_cpus, usable_cores
+from envbench.machine.host import busy_cores, kept_to
 from envbench.model import (
-    ArmFact,
     BlockRecord,
     Cell,
     Failure,
@@ -39,7 +36,6 @@ from envbench.model import (
     Plan,
     Shared,
     arm_key,
-    digest,
 )
 from envbench.results import store
 from envbench.results.store import Journal
@@ -308,51 +304,3 @@ def before(site: Site, plan: Plan) -> list[BlockRecord]:
     every = resume.recorded(site.options.results, site.profile.name, plan.experiment)
     newest = islice((each for each in every if each.plan.quick == plan.quick), NEWEST)
     return [block for each in newest for block in each.done if each.plan != plan]
-
-
-# ---------------------------------------------------------------- a new plan
-
-
-def make_plan(
-    experiment: Experiment[object], targets: Sequence[Target], site: Site, arms: Arms
-) -> Plan:
-    """What was asked for, and what the outcome depends on: the machine, the code, the packages."""
-    now = datetime.now(UTC)
-    cells, design = [each.cell for each in targets], experiment.design(targets, site)
-    ready = [arm for arm in arms.values() if arm.failure is None]
-    sources = {arm.name: arm.source for arm in arms.values() if arm.source}
-    used = [e.backend for e in targets] + [e.backend for e in arms.values()]  # with the kernels
-    commit, dirty = git_state()
-    seed = site.options.seed
-    return Plan(
-        plan_id=new_id(now),
-        experiment=experiment.name,
-        spec=digest([experiment.name, experiment.purpose, cells, design, sources, seed]),
-        cells=cells,
-        design=design,
-        behaviour={each.name: each.behaviour for each in used},
-        arms=[
-            ArmFact(name=name, source=source, place=_place(name, ready))
-            for name, source in sources.items()
-        ],
-        logical_cpus=site.fingerprint.logical_cpus,
-        cores=usable_cores(),
-        quota=quota_cpus(),
-        free_memory=free_memory(),
-        seed=seed,
-        fingerprint=digest(site.fingerprint),
-        **resume.identity(experiment, arms),
-        runtimes={arm.key: arm.runtime.hash for arm in ready if arm.runtime is not None},
-        started_utc=now.strftime(resume.STAMP),
-        command=[*site.options.command] or ["envbench", *sys.argv[1:]],
-        envbench_version=__version__,
-        git_commit=commit,
-        git_dirty=dirty,
-    )
-
-
-def _place(name: str, ready: Sequence[Arm]) -> str:
-    """A hash of the folders of the arm's interpreters, which differ between commits and
-    requirements. (Not of paths: one folder has an interpreter under several names.)"""
-    own = [each for each in ready if each.name == name]
-    return digest(sorted((arm_key("", e.cell), str(Path(e.python).parent)) for e in own))

@@ -18,7 +18,8 @@ import msgspec
 
 from envbench.engine.availability import Arm, Say, own_runtime
 from envbench.engine.pairs import pair_seconds
-from envbench.engine.request import Chosen, Target
+from envbench.engine.request import Chosen
+from envbench.engine.target import Target
 from envbench.machine import Profile
 from envbench.model import Block, BlockRecord, Design, Failure, Fingerprint, Plan, arm_key
 from envbench.results.reading import Facts as Facts

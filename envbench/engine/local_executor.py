@@ -24,8 +24,9 @@ from envbench.engine.availability import (
     own_runtime,
     runtime_fact,
 )
-from envbench.engine.campaign import Executed, new_id
-from envbench.engine.request import Target, reference_of
+from envbench.engine.campaign import Executed
+from envbench.engine.new_plan import new_id
+from envbench.engine.target import Target, reference_of
 from envbench.families import Standard
 from envbench.model import (
     Agreement,

@@ -1,37 +1,24 @@
 """Turn a request into cells: families, backends, ladder and settings.
 
-Only this module looks up backends and families for the engine. From here on, a ``Target`` carries
-them as values.
 Errors are ``UsageError`` (exit 2), raised before anything is measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import msgspec
 
 from envbench import backends, families
-from envbench.backends import Backend, Setting, resolve_settings
-from envbench.backends.builtin import KERNEL
-from envbench.backends.specification import check_shares, settings_of, with_role
+from envbench.backends import Backend, Setting
+from envbench.backends.specification import settings_of, with_role
+from envbench.engine.target import Target, make_cell
 from envbench.errors import UnknownName, UsageError
 from envbench.families.family import EnvFamily
 from envbench.machine import Profile, cores_of, numa_nodes, usable_cores
-from envbench.model import Cell, Family, section
+from envbench.model import Family, section
 from envbench.text import listed
-
-MOST_TRACED = 50  # environments of a batch that a reference follows (the worker's constant, too)
-
-
-class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """Holds a cell, its backend and its env family, so that no other code looks them up."""
-
-    cell: Cell
-    backend: Backend
-    family: EnvFamily
 
 
 class CellRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,37 +54,6 @@ def choose(request: CellRequest, profile: Profile, cpus: int = 1) -> Chosen:
     if request.family is None and request.task is not None:
         request = msgspec.structs.replace(request, family=families.of_task(request.task))
     return _Choice(request, profile, cpus).made()
-
-
-def target_of(cell: Cell) -> Target:
-    """Return a cell that was read from a file, with its backend and env family."""
-    return Target(cell=cell, backend=backends.get(cell.backend), family=families.get(cell.env))
-
-
-def reference_of(cell: Cell) -> Target | None:
-    """Return the reference that follows this cell step by step; None if there is none.
-
-    A cell with settings of its own is compared by ``envbench verify`` only.
-    """
-    family = families.get(cell.env)
-    standard = family.standards.get(cell.kind)
-    if standard is None or standard.episodes or cell.variant:
-        return None
-    reference, own = (backends.registry().get(e) for e in (standard.reference, cell.backend))
-    if reference is None or own is None or own is reference or own.own_engine:
-        return None
-    if cell.task in family.odd_resets or cell.env not in reference.families:
-        return None
-    if family.uncompared(cell.kind, cell.task):
-        return None
-    if family.own_tasks:  # their observations may be large, and their seed may not fix them
-        return None
-    settings, _ = resolve_settings(reference, cell.env, {}, cell.task)
-    traced = min(cell.numenv, MOST_TRACED)
-    values = {
-        "backend": reference.name, "numenv": traced, "env_instances": traced, "settings": settings,
-    }  # fmt: skip
-    return target_of(msgspec.structs.replace(cell, **values, accelerator=reference.accelerator))
 
 
 @dataclass
@@ -275,40 +231,3 @@ def _check_cores(nodes: str) -> None:
         if core in seen:
             raise UsageError(f"nodes {nodes!r}: core {core} is named twice.")
         seen.add(core)
-
-
-def make_cell(
-    machine: str,
-    family: Family,
-    task: str,
-    backend: Backend,
-    numenv: int,
-    given: Mapping[str, str],
-    frame_skip: float | None = None,
-) -> Cell:
-    """Make the cell with every setting resolved; ``UsageError`` for an unknown setting."""
-    settings, variant = resolve_settings(backend, family, given, task)
-    own_family = families.get(family)
-    frames = own_family.frames_per_step(task, frame_skip)
-    check_shares(backend, numenv, settings)
-    if own_family.any_frames and frames != 1:  # figures with other frames have their own row
-        variant = {**variant, "frame_skip": frames}
-    return Cell(
-        machine=machine,
-        env=family,
-        task=task,
-        backend=backend.name,
-        numenv=numenv,
-        env_instances=backends.env_instances(backend, numenv, settings),
-        frame_skip=frames,
-        settings=settings,
-        variant=variant,
-        kind=backend.kind,
-        accelerator=backend.accelerator,
-    )
-
-
-def kernel_target(machine: str = "", kernel: Backend = KERNEL) -> Target:
-    """Return a reference kernel as a cell, to be measured beside others."""
-    cell = make_cell(machine, kernel.families[0], "reference", kernel, 1, {})
-    return Target(cell=cell, backend=kernel, family=families.get(cell.env))

@@ -8,21 +8,18 @@ may import must be unchanged, too. All of this must also stay as it is while the
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec.structs import asdict
 
-from envbench import runtimes
 from envbench.engine.availability import Arm
 from envbench.engine.experiment import Experiment
-from envbench.machine.known_profiles import PACKAGE, checkout
+from envbench.engine.new_plan import STAMP, code_files
 from envbench.model import (
     BlockRecord,
     EndedRecord,
@@ -37,14 +34,8 @@ from envbench.model import (
     VerifyDesign,
     digest,
 )
-from envbench.process.code_hash import code_hash
 from envbench.results import store
 from envbench.results.reading import lines
-
-STAMP = "%Y-%m-%dT%H-%M-%SZ"  # of a plan's start, and of its file
-CODE = (".py", ".so", ".pyd", ".dylib", ".pth")
-OTHER = ("__pycache__", "site-packages")  # folders in which no package is importable by its path
-OWN_SOURCE = checkout(PACKAGE) or PACKAGE  # envbench's own code, which is not measured
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):
@@ -234,6 +225,13 @@ def differences(
     return found
 
 
+def _newest(python: str, since_utc: str) -> str:
+    """The newest file that the interpreter may import, in brackets; "" if it is older than that."""
+    at, path = max(((s.st_mtime, path) for path, s in code_files(python)), default=(0.0, ""))
+    newer = time.strftime(STAMP, time.gmtime(at)) > since_utc
+    return f" (the newest file is {path})" if newer else ""
+
+
 def _changed_keys(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     return sorted(key for key in old.keys() & new.keys() if old[key] != new[key])
 
@@ -263,60 +261,3 @@ def _start(block: BlockRecord) -> float:
         return datetime.fromisoformat(block.started_utc).timestamp()
     except ValueError:
         return 0.0
-
-
-# ---------------------------------------------------------------- what runs
-
-
-def identity(experiment: Experiment[object], arms: Mapping[str, Arm]) -> dict[str, Any]:
-    """What runs now: the fields of a plan that name the code and where it is, by ``arm_key``.
-
-    A place is a folder, not a path of an interpreter: a folder has one under several names.
-    """
-    ready = [arm for arm in arms.values() if arm.failure is None]
-    watches = experiment.watches_code or any(arm.target.family.own_tasks for arm in ready)
-    watched = [arm for arm in ready if arm.to_probe and watches]
-    imports = {python: _hash_of_imports(python) for python in {arm.python for arm in watched}}
-    return {
-        "code": {
-            f"{arm.key}/{mode}": _code_hash(arm, mode) for arm in ready for mode in experiment.modes
-        },
-        "places": {arm.key: digest(os.path.realpath(Path(arm.python).parent)) for arm in ready},
-        "imports": {arm.key: imports[arm.python] for arm in watched},
-    }
-
-
-def _code_hash(arm: Arm, mode: str) -> str:
-    """The hash of the code that the arm's workers load in that mode, and of their variables."""
-    family_code = arm.target.family.worker
-    code = code_hash(arm.backend.adapter, mode, arm.worker.parents[1], family_code)
-    return digest([code, runtimes.environment(arm.backend)])
-
-
-def _hash_of_imports(python: str) -> str:
-    files = code_files(python)
-    return digest(sorted((os.fsencode(p), s.st_ino, s.st_size, s.st_mtime_ns) for p, s in files))
-
-
-def _newest(python: str, since_utc: str) -> str:
-    """The newest file that the interpreter may import, in brackets; "" if it is older than that."""
-    at, path = max(((s.st_mtime, path) for path, s in code_files(python)), default=(0.0, ""))
-    newer = time.strftime(STAMP, time.gmtime(at)) > since_utc
-    return f" (the newest file is {path})" if newer else ""
-
-
-def code_files(python: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Every file of code on the interpreter's import path, under the real path of its folder."""
-    seen = {os.path.realpath(OWN_SOURCE)}  # each folder once: links may form a loop
-    import_path = runtimes.ask(python, "import sys; print(*sys.path, sep='\\n')").splitlines()
-    waiting = [os.path.realpath(each) for each in import_path]
-    while waiting:
-        if (folder := waiting.pop()) in seen:
-            continue
-        seen.add(folder)
-        with suppress(OSError), os.scandir(folder) as entries:  # it may not exist
-            for each in entries:
-                if each.name.endswith(CODE) and each.is_file():
-                    yield each.path, each.stat()
-                elif each.name[0] != "." and each.name not in OTHER and each.is_dir():
-                    waiting.append(os.path.realpath(each) if each.is_symlink() else each.path)

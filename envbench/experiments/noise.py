@@ -16,7 +16,8 @@ from envbench.engine import pairs
 from envbench.engine.availability import Arm, Say, kernel_arm
 from envbench.engine.experiment import Done, Experiment, Facts, Site
 from envbench.engine.pairs import DEFAULT_PAIRS, trial_of
-from envbench.engine.request import Chosen, Target, kernel_target
+from envbench.engine.request import Chosen
+from envbench.engine.target import Target, kernel_target
 from envbench.model import Block, BlockRecord, Cell, PairsDesign, Plan, Rule
 
 PAIRS = 6

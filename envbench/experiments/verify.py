@@ -17,7 +17,8 @@ import msgspec
 from envbench import families
 from envbench.backends.specification import with_role
 from envbench.engine.experiment import Done, Experiment, Facts, Site
-from envbench.engine.request import CellRequest, Chosen, Target, choose
+from envbench.engine.request import CellRequest, Chosen, choose
+from envbench.engine.target import Target
 from envbench.model import (
     Block,
     BlockRecord,

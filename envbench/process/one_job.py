@@ -2,7 +2,8 @@
 
 A worker that crashes, hangs, runs out of memory, replies nonsense or deletes its job folder gives
 ``Reply(ok=False, failure=Failure(...))``. When ``execute`` returns or raises (``Interrupted``), all
-processes of the worker have ended and the job's folder is deleted.
+processes of the worker have ended and the job's folder is deleted. A fault of the machine (a full
+disk, too many open files) is raised as an ``EnvbenchError``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from envbench.errors import MORE_FILES
+from envbench.errors import MORE_FILES, EnvbenchError
 from envbench.machine.host import control_groups, counter
 from envbench.model import Failure, Job
 from envbench.process.killing.leftovers import job_folder, no_room
@@ -108,13 +109,13 @@ def _located(failure: Failure, ending: Ending) -> Failure:
 
 def _died(ending: Ending, before: MemoryKills, folder: Path) -> Failure:
     """Why there is no reply."""
+    if _NO_FILES in ending.unstartable:  # a fault of the machine, not of the worker
+        raise EnvbenchError(f"a worker did not start: {ending.unstartable}.", hint=MORE_FILES)
     if ending.unstartable:
         return Failure(
             reason="setup",
             message=f"the worker's interpreter did not start: {ending.unstartable}",
-            hint=MORE_FILES
-            if _NO_FILES in ending.unstartable
-            else "See `envbench backends` for what is ready, or name another with --python.",
+            hint="See `envbench backends` for what is ready, or name another with --python.",
         )
     # the SIGKILL that ends a stall says nothing about memory
     killed = ending.status == -signal.SIGKILL and ending.stalled_s is None

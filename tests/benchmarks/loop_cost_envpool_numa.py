@@ -27,7 +27,7 @@ from envbench_worker.contract import Job
 from envbench_worker.sensors import tree_usage
 
 from envbench import backends, families
-from envbench.engine.request import make_cell
+from envbench.engine.target import make_cell
 
 SETTLE_S = 0.05  # lets calls finish that are in progress when an arm stops
 

@@ -293,11 +293,8 @@ def test_the_smallest_allowed_limit_of_open_files_is_enough_to_measure(place: Pl
 def test_a_limit_that_is_used_up_is_explained(place: Place) -> None:
     held = "".join(f"exec {number}< /dev/null; " for number in range(3, 76))
     done = place.shell(f"ulimit -n 80; {held} {{envbench}} {shlex.join(['run', *CELL])}")
-    assert done.code == 3, done.err
-    assert "Traceback" not in done.err
-    assert "did not start: [Errno 24] Too many open files" in done.err
-    assert "To fix it: Raise the limit, for example: ulimit -n 4096" in done.err
-    assert "Raise the limit" in done.err
+    assert "a worker did not start: [Errno 24] Too many open files." in plain(done, 1)
+    assert "Raise the limit, for example: ulimit -n 4096" in done.err
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENAMETOOLONG, errno.EACCES, errno.EROFS])

@@ -33,10 +33,10 @@ from helpers.virtual_executor import (
 from envbench import backends, families, model
 from envbench.engine import local_executor
 from envbench.engine.availability import Arm
-from envbench.engine.campaign import new_id
 from envbench.engine.git import git_state
 from envbench.engine.local_executor import CHANGED, LocalExecutor
-from envbench.engine.request import make_cell, target_of
+from envbench.engine.new_plan import new_id
+from envbench.engine.target import make_cell, target_of
 from envbench.errors import Interrupted, StorageError
 from envbench.machine import host
 from envbench.model import (

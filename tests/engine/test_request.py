@@ -16,7 +16,8 @@ from envbench import backends, families
 from envbench.backends import Backend, Setting
 from envbench.engine.local_executor import make_job
 from envbench.engine.pairs import seed_of_round
-from envbench.engine.request import CellRequest, choose, make_cell, target_of
+from envbench.engine.request import CellRequest, choose
+from envbench.engine.target import make_cell, target_of
 from envbench.errors import UnknownName, UsageError
 from envbench.machine import Profile, Table
 from envbench.machine.profile_file import read_profile

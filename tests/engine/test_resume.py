@@ -34,8 +34,9 @@ from envbench import backends
 from envbench.backends import Backend
 from envbench.engine.availability import TRIES, Arm
 from envbench.engine.experiment import Done
-from envbench.engine.request import target_of
-from envbench.engine.resume import OWN_SOURCE, code_files, find, identity, recorded
+from envbench.engine.new_plan import OWN_SOURCE, code_files, identity
+from envbench.engine.resume import find, recorded
+from envbench.engine.target import target_of
 from envbench.errors import Interrupted
 from envbench.experiments.run.rounds import RunExperiment
 from envbench.model import Block, Cell, Failure, Plan
@@ -783,7 +784,7 @@ def test_other_packages_beside_an_installed_envbench_are_searched_for_edits(
     site = tmp_path / "site-packages"
     for package in ("envbench", "users_own"):
         folder_of(site / package)
-    monkeypatch.setattr("envbench.engine.resume.OWN_SOURCE", site / "envbench")
+    monkeypatch.setattr("envbench.engine.new_plan.OWN_SOURCE", site / "envbench")
     monkeypatch.setattr("envbench.runtimes.ask", lambda *_: str(site))
     assert [path for path, _ in code_files("python")] == [str(site / "users_own" / "mymod.py")]
 

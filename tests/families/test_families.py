@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from envbench import families
 from envbench.backends import get, registry
 from envbench.backends.builtin import BUILT_IN as BACKENDS
-from envbench.engine.request import make_cell
+from envbench.engine.target import make_cell
 from envbench.errors import UnknownName, UsageError
 from envbench.families import BUILT_IN, EnvFamily, Standard
 from envbench.families.family import FOR_ANY_FAMILY, LARGEST_SKIP, NO_NUMBER, SMALLEST_SKIP

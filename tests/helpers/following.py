@@ -10,7 +10,7 @@ from envbench import backends, families, runtimes, testing
 from envbench.decisions import traces
 from envbench.decisions.arrays import read_trace
 from envbench.engine.local_executor import GIVEN, make_job, same_engine
-from envbench.engine.request import make_cell, target_of
+from envbench.engine.target import make_cell, target_of
 from envbench.model import Agreement, Trial, Verify
 from envbench.process.one_job import execute
 from helpers.session_cache import once

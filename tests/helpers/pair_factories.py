@@ -9,8 +9,8 @@ from typing import Any
 
 from envbench.backends.builtin import KERNEL as KERNEL_BACKEND
 from envbench.engine.campaign import Experiment
-from envbench.engine.request import Target, target_of
-from envbench.engine.request import make_cell as resolved_cell
+from envbench.engine.target import Target, target_of
+from envbench.engine.target import make_cell as resolved_cell
 from envbench.model import (
     ArmFact,
     Block,

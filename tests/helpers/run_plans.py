@@ -8,7 +8,7 @@ import msgspec
 
 from envbench import backends
 from envbench.engine.experiment import Options, Site
-from envbench.engine.request import make_cell, target_of
+from envbench.engine.target import make_cell, target_of
 from envbench.experiments.run.rounds import Measure, RunExperiment
 from envbench.machine import fingerprint
 from envbench.machine.profile_file import Profile, Table

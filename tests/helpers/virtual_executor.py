@@ -22,7 +22,8 @@ import pytest
 from envbench.backends import Backend
 from envbench.cli import envbench
 from envbench.engine.availability import Arm, Arms
-from envbench.engine.campaign import Executed, new_id
+from envbench.engine.campaign import Executed
+from envbench.engine.new_plan import new_id
 from envbench.model import (
     Agreement,
     Apart,
@@ -206,7 +207,7 @@ def invoke(executor: VirtualExecutor, *words: object) -> click.testing.Result:
     runner = click.testing.CliRunner()
     with pytest.MonkeyPatch.context() as patched:
         if not executor.searches:
-            patched.setattr("envbench.engine.resume.code_files", lambda _: iter(()))
+            patched.setattr("envbench.engine.new_plan.code_files", lambda _: iter(()))
         result = runner.invoke(envbench, [*map(str, words)], obj=executor)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result

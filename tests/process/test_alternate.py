@@ -24,8 +24,8 @@ from envbench.backends import get
 from envbench.engine.availability import Arm, own_runtime
 from envbench.engine.campaign import Campaign, Executed
 from envbench.engine.local_executor import LocalExecutor
-from envbench.engine.request import make_cell, target_of
 from envbench.engine.signals import raise_on_signals
+from envbench.engine.target import make_cell, target_of
 from envbench.errors import Interrupted
 from envbench.model import (
     Block,

@@ -28,7 +28,8 @@ from envbench.decisions import slowdown
 from envbench.engine import pairs
 from envbench.engine import request as cells
 from envbench.engine.local_executor import LocalExecutor
-from envbench.engine.request import CellRequest, Target
+from envbench.engine.request import CellRequest
+from envbench.engine.target import Target
 from envbench.experiments.check import sources
 from envbench.machine import choose, fingerprint, lock, usable_cores
 from envbench.model import Block, Programme, Trial, arm_key

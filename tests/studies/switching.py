@@ -12,8 +12,10 @@ run``. Two kinds of slices are mixed at random:
 * *Stretches* of 3 s per backend in slices of one length: 0.1, 0.25, 0.5 or 1 s. They show what
   switching costs, and how much of the machine's drift remains in the ratios of the backends.
 
-Sessions of their own (``--long``) have profiles of 4 s in windows of 0.1 s: does a backend keep the
-speed of a short slice if nothing stops it?
+Sessions of their own (``--long``) have profiles of 4 s in windows of 0.1 s: does a backend keep
+the speed of a short slice if nothing stops it? Others (``--pools``) have profiles of 1.5 s in
+windows of 10 ms, of the backends that do not: which slice, after which lead-in, has the speed of
+later steps?
 
 Slices are lines of ``results/studies/switching/slices.jsonl``. The tables are in
 docs/measurement.md.
@@ -42,7 +44,8 @@ from envbench.backends.builtin import KERNEL, POOLED_KERNEL
 from envbench.decisions import slowdown
 from envbench.engine import request
 from envbench.engine.local_executor import make_job
-from envbench.engine.request import CellRequest, Target
+from envbench.engine.request import CellRequest
+from envbench.engine.target import Target, kernel_target
 from envbench.experiments.run.rounds import slices_of
 from envbench.machine import choose, fingerprint, lock
 from envbench.model import Job, Programme, Protocol, Trial
@@ -105,13 +108,28 @@ GROUPS = {
         profiles=5,
         stretches=False,
     ),
+    "pools": Group(
+        ("atari/subprocess/8", "atari/envpool-sync/8", "atari/ale-vector/8"),
+        kernels=True,
+        window_s=0.01,
+        windows=150,
+        profiles=20,
+        stretches=False,
+    ),
 }
-PARTS_S = (
-    (0.1, 0.5),
-    (0.5, 1.0),
-    (1.0, 2.0),
-    (2.0, 4.0),
-)  # of a long profile, after its first slice
+# of a long profile, after its first slice
+PARTS_S = ((0.1, 0.5), (0.5, 1.0), (1.0, 2.0), (2.0, 4.0))
+# a lead-in and a slice, in seconds
+CHOICES_S = (
+    (0.01, 0.1),
+    (0.05, 0.1),
+    (0.1, 0.1),
+    (0.02, 0.2),
+    (0.05, 0.2),
+    (0.1, 0.2),
+    (0.05, 0.4),
+)
+LATE_S = 0.75  # a profile of pools has its normal speed from here on
 SLOWER = 0.1  # this share below the speed of its first slice
 
 
@@ -232,7 +250,7 @@ def targets_of(group: Group) -> Iterator[Target]:
         asked = CellRequest(family=family, backends=[backend], numenv=[int(numenv)])
         yield from request.choose(asked, profile, machine.usable_cpus).targets
     for kernel in (KERNEL, POOLED_KERNEL) if group.kernels else ():
-        yield request.kernel_target(profile.name, kernel)
+        yield kernel_target(profile.name, kernel)
 
 
 def launch(target: Target, seed: int) -> Launch:
@@ -291,9 +309,10 @@ def interval(profiles: Any, early: int, lead_ms: float) -> tuple[float, float]:
 def recovery(made: Sequence[Made]) -> str:
     """A row per backend: time lost after each lead-in."""
     rows = []
-    for group, cell in dict.fromkeys((e.group, e.cell) for e in made if e.group != "long"):
+    short = [each for each in made if each.group in ("small", "large")]
+    for group, cell in dict.fromkeys((each.group, each.cell) for each in short):
         profiles = profiles_of(
-            [e for e in made if not e.slice_s and (e.group, e.cell) == (group, cell)]
+            [e for e in short if not e.slice_s and (e.group, e.cell) == (group, cell)]
         )
         early = math.ceil(EARLY_S / GROUPS[group].window_s)
         found = [interval(profiles, early, lead) for lead in LEADS_MS]
@@ -348,6 +367,37 @@ def without_a_stop(made: Sequence[Made]) -> str:
         rows.append([cell, str(len(sessions)), str(len(profiles)), *shown, f"{100 * slower:.0f} %"])
     heads = ["backend", "processes", "profiles", *(f"{a:g} to {b:g} s" for a, b in PARTS_S)]
     heads += ["over 10 % slower at the end"]
+    return tabulate(rows, heads, tablefmt="github", disable_numparse=True)
+
+
+def slices_and_lead_ins(made: Sequence[Made]) -> str:
+    """A row per backend of ``pools``: how much slower its slices are than its later steps, by the
+    length of the lead-in and of the slice. Plus is slower.
+
+    Rates are total steps / total time of all profiles of a process. The interval is that of the
+    processes' logarithms.
+    """
+    window_s = GROUPS["pools"].window_s
+    profiles: dict[str, dict[int, list[list[int]]]] = defaultdict(lambda: defaultdict(list))
+    for each in made:
+        if each.group == "pools":
+            profiles[each.cell][each.session].append([*each.lead_ns, each.ns])
+    rows = []
+    for cell, sessions in profiles.items():
+        if len(sessions) < 2:
+            continue
+        means = [np.mean(own, axis=0) for own in sessions.values()]  # ns of each window
+        late = [own[round(LATE_S / window_s) :].mean() for own in means]
+        row = [cell, str(len(means)), str(sum(map(len, sessions.values())))]
+        for lead_s, slice_s in CHOICES_S:
+            first, last = round(lead_s / window_s), round((lead_s + slice_s) / window_s)
+            early = [own[first:last].mean() for own in means]
+            logs = [math.log(one / other) for one, other in zip(early, late, strict=True)]
+            half = t_quantile(TWO_SIDED, len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
+            row.append(f"{100 * math.expm1(fmean(logs)):+.1f} ±{100 * half:.1f} %")
+        rows.append(row)
+    heads = ["backend", "processes", "profiles"]
+    heads += [f"{1e3 * lead_s:g} ms, {slice_s:g} s" for lead_s, slice_s in CHOICES_S]
     return tabulate(rows, heads, tablefmt="github", disable_numparse=True)
 
 
@@ -415,12 +465,14 @@ def read(path: Path) -> list[Made]:
 @click.option("--sessions", default=5, show_default=True, help="Sessions of small batches.")
 @click.option("--large", default=2, show_default=True, help="Sessions of large batches.")
 @click.option("--long", "long_", default=2, show_default=True, help="Sessions of long profiles.")
-def main(results: Path, sessions: int, large: int, long_: int) -> None:
+@click.option("--pools", default=2, show_default=True, help="Sessions of pools and processes.")
+def main(results: Path, sessions: int, large: int, long_: int, pools: int) -> None:
     """Measure the missing sessions, and fill the tables of docs/measurement.md."""
     path = results / "slices.jsonl"
     results.mkdir(parents=True, exist_ok=True)
     with lock.acquire(wait=True, on_wait=click.echo):
-        for name, count in (("small", sessions), ("large", large), ("long", long_)):
+        wanted = {"small": sessions, "large": large, "long": long_, "pools": pools}
+        for name, count in wanted.items():
             for number in range(count):
                 if (name, number) in {(each.group, each.session) for each in read(path)}:
                     continue
@@ -433,6 +485,7 @@ def main(results: Path, sessions: int, large: int, long_: int) -> None:
         "recovery": recovery(made),
         "switching": switching(made),
         "without-a-stop": without_a_stop(made),
+        "slices-and-lead-ins": slices_and_lead_ins(made),
     }
     for name, text in tables.items():
         click.echo(f"{text}\n")

@@ -30,8 +30,9 @@ from envbench.engine.availability import KERNEL_ARM, Arm, Say, kernel_arm
 from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Done, Experiment, Facts, Site
 from envbench.engine.pairs import cell_of, disturbed, trial_of
-from envbench.engine.request import CellRequest, Chosen, Target, kernel_target, target_of
+from envbench.engine.request import CellRequest, Chosen
 from envbench.engine.resume import Recorded
+from envbench.engine.target import Target, kernel_target, target_of
 from envbench.errors import StorageError, UsageError
 from envbench.experiments.check.stages import (
     CANDIDATE,

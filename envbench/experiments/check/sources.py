@@ -29,7 +29,7 @@ from envbench import families, runtimes
 from envbench.backends import Backend
 from envbench.engine.availability import DISTRIBUTIONS, Arm, Say
 from envbench.engine.git import git
-from envbench.engine.request import Target
+from envbench.engine.target import Target
 from envbench.errors import UsageError
 from envbench.model import digest
 from envbench.process.one_job import WORKER

@@ -22,7 +22,8 @@ from envbench.engine import pairs
 from envbench.engine.availability import Arm, Say
 from envbench.engine.experiment import Done, Experiment, Facts, Site, one_per_arm
 from envbench.engine.pairs import DEFAULT_PAIRS, cell_of, disturbed, pair_seconds, trial_of
-from envbench.engine.request import CellRequest, Chosen, Target, choose
+from envbench.engine.request import CellRequest, Chosen, choose
+from envbench.engine.target import Target
 from envbench.errors import UsageError
 from envbench.experiments.check import sources
 from envbench.experiments.check.sources import WORKING_TREE, Source

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from envbench.backends.builtin import KERNELS
 from envbench.engine.experiment import Done
-from envbench.engine.request import kernel_target
+from envbench.engine.target import kernel_target
 from envbench.model import Behaviour, Cell, Plan, RunDesign
 
 MEMORY_SHARE = 0.7  # of the free memory, for the cells of a block; a kernel needs little

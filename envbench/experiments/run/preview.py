@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from envbench import runtimes
 from envbench.engine import availability, resume
 from envbench.engine.availability import Arms, Build
-from envbench.engine.carry_out import before, make_plan, site_of
+from envbench.engine.carry_out import before, site_of
 from envbench.engine.experiment import Options, Site, one_per_arm
+from envbench.engine.new_plan import make_plan
 from envbench.errors import Unavailable
 from envbench.experiments.run.expected import Expected
 from envbench.experiments.run.rounds import RunExperiment

@@ -21,15 +21,8 @@ from envbench.decisions.session import Session, session
 from envbench.engine.availability import KERNEL_ARM, Arm, Say, kernel_arm
 from envbench.engine.experiment import Done, Experiment, Facts, Missing, Site
 from envbench.engine.pairs import seed_of_round
-from envbench.engine.request import (
-    MOST_TRACED,
-    CellRequest,
-    Chosen,
-    Target,
-    choose,
-    kernel_target,
-    reference_of,
-)
+from envbench.engine.request import CellRequest, Chosen, choose
+from envbench.engine.target import MOST_TRACED, Target, kernel_target, reference_of
 from envbench.experiments.run.dealing import Dealt, deal
 from envbench.experiments.run.expected import KERNEL_SHARE, Expected
 from envbench.model import (

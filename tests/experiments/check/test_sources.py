@@ -13,7 +13,7 @@ from filelock import FileLock
 from helpers.virtual_executor import VirtualExecutor, invoke
 
 from envbench.backends import get
-from envbench.engine.request import make_cell, target_of
+from envbench.engine.target import make_cell, target_of
 from envbench.errors import UsageError
 from envbench.experiments.check import sources
 from envbench.experiments.check.sources import (

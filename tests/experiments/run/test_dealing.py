@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbench import backends
-from envbench.engine.request import make_cell
+from envbench.engine.target import make_cell
 from envbench.experiments.run.dealing import Dealt, deal
 from envbench.experiments.run.rounds import BLOCK_SIZE
 from envbench.model import Behaviour, Block, BlockRecord, Cell, Plan, TrialRecord

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from envbench import backends
 from envbench.engine import resume
-from envbench.engine.request import kernel_target, make_cell
+from envbench.engine.target import kernel_target, make_cell
 from envbench.experiments.run.dealing import Dealt
 from envbench.experiments.run.rounds import calls_of_round
 from envbench.model import (

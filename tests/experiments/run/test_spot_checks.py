@@ -17,8 +17,8 @@ from envbench.decisions.equal_work import spot_check
 from envbench.engine import local_executor
 from envbench.engine.availability import TRIES, Arm
 from envbench.engine.local_executor import LocalExecutor
-from envbench.engine.request import make_cell as resolved
-from envbench.engine.request import reference_of, target_of
+from envbench.engine.target import make_cell as resolved
+from envbench.engine.target import reference_of, target_of
 from envbench.experiments.run.rounds import SPOT_STEPS, spot_round, spot_steps
 from envbench.model import (
     Apart,

@@ -69,12 +69,8 @@ from envbench.decisions.equal_work import judge, spot_check  # noqa: E402
 from envbench.engine.availability import Arm  # noqa: E402
 from envbench.engine.experiment import Options, Site  # noqa: E402
 from envbench.engine.local_executor import LocalExecutor  # noqa: E402
-from envbench.engine.request import (  # noqa: E402
-    CellRequest,
-    make_cell,
-    reference_of,
-    target_of,
-)
+from envbench.engine.request import CellRequest  # noqa: E402
+from envbench.engine.target import make_cell, reference_of, target_of  # noqa: E402
 from envbench.experiments.run import rounds as run_module  # noqa: E402
 from envbench.experiments.verify import VerifyExperiment  # noqa: E402
 from envbench.machine import Profile, Table, lock  # noqa: E402

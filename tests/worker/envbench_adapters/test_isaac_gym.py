@@ -15,7 +15,7 @@ from helpers.virtual_environments import install, make_interpreter, python_3_8
 
 from envbench import backends, testing
 from envbench.decisions import equal_work
-from envbench.engine.request import target_of
+from envbench.engine.target import target_of
 from envbench.model import Trial, Verify
 from envbench.process.one_job import execute
 from envbench.process.reply import Reply
