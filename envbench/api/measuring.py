@@ -144,6 +144,8 @@ def measure(
     asked |= {} if repeats is None else {"repeats": int(repeats)}
     amount = Measure(**asked)
     path = None if python is None else interpreter(python, "python")
+    if path and cells.takes_all:
+        raise UsageError("python is the interpreter of one backend: name it with backend=.")
     own = {} if path is None else dict.fromkeys(cells.backends or [], path)
     options = Options(
         results=Path(results),

@@ -97,7 +97,7 @@ def same_work(cell: Cell) -> bool:
     settings that change the work."""
     backend = of_record(cell.backend)
     changing = {each.name for each in backend.settings if each.changes_work}
-    return not backend.own_engine and not {"frame_skip", *changing} & cell.variant.keys()
+    return not backend.own_engine and not changing & cell.own_settings.keys()
 
 
 def row_label(name: str, variant: Settings) -> str:

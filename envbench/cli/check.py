@@ -210,6 +210,8 @@ def _refuse_combinations() -> None:
         refuse_together("--against", arm, f"{arm}-python", f"{arm}-ref")
     because = ": the file's cells are always measured afresh, with their settings"
     refuse_together("--against", "--set", "--fresh", because=because)
+    because = ": a comparison with a file has one stage, of steps only"
+    refuse_together("--against", "--cost-tolerance", because=because)
     because = ": a comparison with a file cannot predict how small a slowdown it finds"
     refuse_together("--against", "--plan", "--precise", because=because)
 

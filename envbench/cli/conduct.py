@@ -115,7 +115,9 @@ class Display:
             return True
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             names = " ".join(dict.fromkeys(each.backend for each in builds))
-            tell(f"They are not built: add --yes, or build them with `envbench setup {names}`.")
+            options = click.get_current_context().command.params
+            by_option = "add --yes, or " if any("--yes" in each.opts for each in options) else ""
+            tell(f"They are not built: {by_option}build them with `envbench setup {names}`.")
             return False
         try:
             return click.confirm("Build them now?", default=True, err=True)

@@ -203,11 +203,12 @@ def _tell_next_command(outcome: Campaign[Figures], summaries: Sequence[Summary])
         tell(f"{recorded}.")
         return
     called = "envbench" if shutil.which("envbench") else f"{sys.executable} -m envbench"
-    report = f"{called} report{store.option(outcome.journal.path.parent.parent)}"
+    results = outcome.journal.path.parent.parent
+    report = f"{called} report{store.option(results)}"
     some = any(summary.interval for summary in summaries)
     tell(
         f"{recorded}. `{report} --format html` shows it on a page, and `{report}` in the tables of "
-        "README.md."
+        f"{results / 'README.md'}."
     )
     if not some:
         tell("Quick figures never replace longer measurements in a report.")

@@ -192,7 +192,7 @@ def _is_reference(found: Verification) -> bool:
     """Is it what the others are compared with? Then it is equal by definition."""
     cell = found.cell
     standard = families.of_record(cell.env).standard(cell.kind, cell.task)
-    return standard is not None and cell.backend == standard.reference and not cell.variant
+    return standard is not None and cell.backend == standard.reference and not cell.own_settings
 
 
 def _follows(found: Verification) -> bool:

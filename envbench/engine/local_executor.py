@@ -188,7 +188,7 @@ def _spot_check(trial: Trial, reply: Reply, arms: Arms) -> Agreement | None:
     try:
         own, predicted = (read_trace(each) for each in (reply.trace, found.trace))
         agreement = traces.compare(standard or Standard(), predicted, own)
-    except (TypeError, ValueError):  # of another shape or kind
+    except (IndexError, TypeError, ValueError):  # of another shape or kind
         return lacking
     agreement = _with_reports(trial, agreement, own, reply, found)
     return agreement if agreement.steps >= _fewest(trial, reply) else lacking

@@ -67,7 +67,7 @@ class VerifyExperiment(Experiment[list[Verification]]):
                     frame_skip=self.cells.frame_skip,
                 )
                 targets += choose(request, site.profile, cpus).targets
-        targets.sort(key=lambda each: bool(each.cell.variant))
+        targets.sort(key=lambda each: bool(each.cell.own_settings))
         targets.sort(key=lambda each: each.cell.backend != _reference_name(each))
         return Chosen(targets=targets, notes=chosen.notes)
 
@@ -142,9 +142,9 @@ def _reference_name(target: Target) -> str:
 def _references(target: Target, targets: Sequence[Target]) -> list[Cell]:
     """The cells of the same task that the cell can be compared with."""
     cell = target.cell
-    wanted = (cell.env, cell.task, cell.kind, _reference_name(target))
-    plain = (each.cell for each in targets if not each.cell.variant)
-    return [it for it in plain if (it.env, it.task, it.kind, it.backend) == wanted]
+    wanted = (cell.env, cell.task, cell.kind, cell.frame_skip, _reference_name(target))
+    plain = (each.cell for each in targets if not each.cell.own_settings)
+    return [it for it in plain if (it.env, it.task, it.kind, it.frame_skip, it.backend) == wanted]
 
 
 def _together(steps: int, target: Target) -> int:

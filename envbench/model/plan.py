@@ -59,6 +59,11 @@ class Cell(Strict, frozen=True, kw_only=True):
         return section(self.kind, accelerator=self.accelerator)
 
     @property
+    def own_settings(self) -> Settings:
+        """The settings of its backend that differ from the default."""
+        return {name: value for name, value in self.variant.items() if name != "frame_skip"}
+
+    @property
     def key(self) -> str:
         """Stable and readable: ``atari/Pong-v5/envpool-async/8``, any variant, any workload."""
         tail = "".join(f",{k}={v}" for k, v in sorted(self.variant.items()))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from statistics import median
@@ -77,8 +77,9 @@ def alternate(
             for worker in workers:
                 worker.start.warm_up()
                 order.wait_until_ready(worker.index)
-            while wait(threads, POLL_S).not_done:
-                pass  # a signal is handled in between
+                _raise_fault(threads)
+            while wait(threads, POLL_S).not_done:  # a signal is handled in between
+                _raise_fault(threads)
         except BaseException:
             order.worker_ended(*range(count))  # so no more slices are ordered
             for worker in workers:
@@ -171,6 +172,14 @@ class _Worker:
         order = self.order.await_turn(self.index)
         self.start.tree.resume()
         os.write(self.orders, order)
+
+
+def _raise_fault(threads: Iterable[Future[Reply]]) -> None:
+    """Raise a fault of the machine, such as a full disk, at once: the block is lost."""
+    for thread in threads:
+        fault = thread.exception() if thread.done() else None
+        if fault is not None and not isinstance(fault, NotOrdered):
+            raise fault
 
 
 def starting_limits(count: int) -> Limits:

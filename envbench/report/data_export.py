@@ -16,6 +16,7 @@ from envbench.results.measured_cells import Location, Measured, lines_by_file
 from envbench.results.selection import Selection
 from envbench.stats.costs import PHASES, Costs
 from envbench.stats.summary import Summary, rate
+from envbench.stats.without_stops import pooled
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -52,8 +53,10 @@ def costs_json(summary: Summary) -> dict[str, Any] | None:
     if summary.costs is None:
         return None
     names = "start_up latency service reset_s memory_bytes memory gpu_memory_bytes energy"
+    unstopped = pooled(summary.costs.without_stops)
     return {
         **fields(summary.costs, names),
+        "without_stops": fields(unstopped, "ratio interval") if unstopped else None,
         "frames_per_cpu_s": summary.frames_per_cpu_s,
     }
 
@@ -156,7 +159,7 @@ def of_cell(found: Measured) -> dict[str, Any]:
 def _cost_columns(summary: Summary) -> dict[str, Any]:
     """A flat row's columns of costs: empty where unknown."""
     costs = summary.costs or Costs()
-    latency = costs.latency
+    latency, unstopped = costs.latency, pooled(costs.without_stops)
     return {
         "start_s": costs.start_s,
         "first_step_s": costs.first_step_s,
@@ -175,6 +178,7 @@ def _cost_columns(summary: Summary) -> dict[str, Any]:
         "fairness": costs.service.fairness if costs.service else None,
         "age_p50": costs.service.age_p50 if costs.service else None,
         "age_p99": costs.service.age_p99 if costs.service else None,
+        "without_stops": unstopped.ratio if unstopped else None,
         "frames_per_cpu_s": summary.frames_per_cpu_s,
         "cpu_energy_j": costs.energy.cpu_j if costs.energy else None,
         "gpu_energy_j": costs.energy.gpu_j if costs.energy else None,

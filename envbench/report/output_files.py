@@ -41,7 +41,7 @@ def write_bytes(path: Path, data: bytes) -> bool:
     except OSError as error:
         raise StorageError(
             f"cannot write {path}: {error.strerror or error}. The file was not changed.",
-            hint="Make it writable, or write elsewhere with --output FILE.",
+            hint="Make it writable, or name another place.",
         ) from error
     return True
 

@@ -211,12 +211,13 @@ def make(
     try:
         if not find(backend, {}, over=over).ready:
             _make_locked(backend, over, on_step)
-    except FileNotFoundError as error:
-        raise Unavailable(
-            f"the runtime of {backend.name!r} cannot be made: {error}",
-            hint="Install that program, or correct the name in the backend's specification.",
-        ) from error
     except OSError as error:
+        place = str(error.filename)
+        if isinstance(error, FileNotFoundError) and not place.startswith(str(cache_folder())):
+            raise Unavailable(
+                f"the runtime of {backend.name!r} cannot be made: {error}",
+                hint="Install that program, or correct the name in the backend's specification.",
+            ) from error
         raise Unavailable(
             f"the runtime of {backend.name!r} cannot be written: {error}",
             hint="Set ENVBENCH_CACHE to a folder that you can write to.",

@@ -11,6 +11,7 @@ from envbench.model import Run, Windows
 from envbench.stats.latency import Latency, latency
 from envbench.stats.memory import MemoryLine
 from envbench.stats.service import Service, service
+from envbench.stats.without_stops import without_stops
 
 PHASES = ("import", "build", "first_step")
 
@@ -44,7 +45,8 @@ class Costs:
     ``first_steps_s`` its shortest and longest time: libraries cache compiled code on disk. Time in
     which a process was stopped for others is not included. ``start_up`` has each of ``PHASES``.
     ``memory``: of the row's cells in this session; see ``envbench.results.memory_lines``.
-    ``reset_s``: the mean seconds of a reset of all environments.
+    ``reset_s``: the mean seconds of a reset of all environments. ``without_stops``: of each process
+    that has one, its rate without a stop / in slices (``envbench.stats.without_stops``).
     """
 
     start_s: float | None = None
@@ -58,6 +60,7 @@ class Costs:
     service: Service | None = None
     reset_s: float | None = None
     energy: Energy | None = None
+    without_stops: tuple[float, ...] = ()
 
 
 def costs(runs: Sequence[Run], interrupted: Sequence[Run] = ()) -> Costs:
@@ -83,6 +86,7 @@ def costs(runs: Sequence[Run], interrupted: Sequence[Run] = ()) -> Costs:
         service=service(run.returns for run in runs if run.returns),
         reset_s=_reset_s([run.resets for run in runs]),
         energy=_energy(runs),
+        without_stops=tuple(ratio for ratio in map(without_stops, runs) if ratio),
     )
 
 

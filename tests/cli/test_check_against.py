@@ -308,6 +308,14 @@ def test_rates_of_a_row_that_verify_refused_are_no_baseline(here: Path) -> None:
     assert "Warning: 1 cell left out: `envbench verify` refused the figures." in done.stderr
 
 
+@pytest.mark.parametrize("names", [["all"], ["for-loop"], ["all", "subprocess"], None])
+def test_cells_are_chosen_by_backend(here: Path, names: list[str] | None) -> None:
+    path = written(here / "o.jsonl", runs(50, fingerprint=digest(fingerprint())))
+    wanted = CellRequest(backends=names)
+    (cell,) = baselines.read(path, wanted, fingerprint(), lambda _: None, lambda _: False)
+    assert cell.cell == CELL
+
+
 @pytest.mark.parametrize(("host", "noted"), [("another", True), ("", True), (None, False)])
 def test_a_file_of_another_computer_of_this_hardware_is_used_with_a_note(
     here: Path, host: str | None, noted: bool
@@ -328,7 +336,9 @@ def test_against_refuses_cells_and_options_that_its_file_does_not_support(here: 
         (["--plan"], "cannot predict"),
         (["--precise"], "cannot predict"),
         (["--set", "actions=bank"], "with their settings"),
+        (["--cost-tolerance", "0.5"], "one stage, of steps only"),
         (["--backend", "subprocess"], "none of these cells"),
+        (["--backend", "for-lop"], "Did you mean 'for-loop'?"),
         (["--env", "mujoco"], "none of these cells"),
         (["--numenv", "7"], "none of these cells"),
     ]:

@@ -66,7 +66,7 @@ def test_the_json_is_one_document_of_the_documented_shape(
     assert (cell["rank"], cell["ties"], cell["adjusted_fps"]) == (1, [], None)
     assert set(cell["costs"]) == {
         "start_up", "latency", "service", "reset_s", "memory_bytes", "memory", "gpu_memory_bytes",
-        "frames_per_cpu_s", "energy",
+        "frames_per_cpu_s", "energy", "without_stops",
     }  # fmt: skip
     assert cell["costs"]["latency"] is cell["costs"]["reset_s"] is None  # further steps
     assert cell["costs"]["memory_bytes"] > 10 << 20

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from helpers.skip_or_fail import not_here
+from helpers.virtual_executor import VirtualExecutor, invoke
 
 from envbench.cli import envbench
+from envbench.errors import Interrupted
 from envbench.machine.host import gpus, usable_cores
 
 
@@ -82,6 +84,18 @@ def test_if_nothing_can_run_it_says_why_and_exits_with_3(place: Path) -> None:
     done = plan("--env", "mujoco", "--backend", "brax", "--numenv", "2", "--no-setup")
     assert done.exit_code == 3
     assert "no backend can run this here (brax: its runtime" in done.stderr
+
+
+@pytest.mark.parametrize("backends", ["for-loop", "for-loop,isaac-gym"])
+def test_it_finds_the_plan_that_the_command_would_resume(place: Path, backends: str) -> None:
+    words = ["--env", "mujoco", "--backend", backends, "--numenv", "2,4"]
+    executor = VirtualExecutor()
+    executor.searches = True  # as `--plan` does
+    executor.trouble[2] = Interrupted(130)
+    assert invoke(executor, "run", *words).exit_code == 130
+    done = plan(*words)
+    assert "The command would resume results/" in done.output
+    assert "The command would resume results/" not in plan(*words, "--fresh").output
 
 
 def test_wrong_usage_is_found_as_in_a_run(place: Path) -> None:

@@ -259,6 +259,20 @@ def test_many_steps_are_made_only_for_tasks_whose_episodes_are_compared(
     assert list(design.references) == [f"box2d/{task}/subprocess/2"] * reference
 
 
+def test_a_row_with_other_frames_per_step_is_compared_with_the_reference() -> None:
+    profile = Profile(name="here", title="Here", gym=Table(numenv=[2], rows=["for-loop"]))
+    names = ["for-loop", "subprocess"]
+    request = CellRequest(family="gym", task="mine:My-v0", backends=names, numenv=[2], frame_skip=4)
+    machine = Fingerprint(cpu="c", logical_cpus=2, physical_cores=2, usable_cpus=2, memory_gib=8)
+    site = Site(profile=profile, fingerprint=machine, options=Options())
+    experiment = VerifyExperiment(cells=request)
+    targets = experiment.choose(site).targets
+    assert [each.cell.backend for each in targets] == names
+    references = experiment.design(targets, site).references
+    assert references == {targets[1].cell.key: targets[0].cell}
+    assert targets[0].cell.frame_skip == 4
+
+
 # ---------------------------------------------------------------- the command
 
 

@@ -9,6 +9,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from envbench.engine.campaign import Campaign, Executed
 from envbench.engine.local_executor import LocalExecutor
 from envbench.engine.signals import raise_on_signals
 from envbench.engine.target import make_cell, target_of
-from envbench.errors import Interrupted
+from envbench.errors import Interrupted, StorageError
 from envbench.model import (
     Block,
     BlockRecord,
@@ -40,7 +41,7 @@ from envbench.model import (
 )
 from envbench.process import alternate
 from envbench.process.one_job import WORKER
-from envbench.process.reply import Event, PhaseBegan, Started, WindowEnded
+from envbench.process.reply import Event, PhaseBegan, Reply, Started, WindowEnded
 from envbench.process.supervisor import Limits
 from envbench.results import store
 from envbench.results.store import Journal
@@ -233,6 +234,25 @@ def test_two_workers_make_equal_slices_alternately_and_nothing_is_left(
     starts, lengths = ours.measured.start_ns, ours.measured.ns
     gaps = [b - a - ns for a, b, ns in zip(starts, starts[1:], lengths, strict=False)]
     assert gaps[0] > sum(theirs.measured.ns[:2])  # 1, 1 lies between the first two
+
+
+@slow
+def test_a_fault_of_the_machine_ends_the_block_at_once(
+    baseline: str, mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, execute = count(), alternate.execute
+
+    def failing(**given: Any) -> Reply:
+        if next(calls) == 1:
+            raise StorageError("no room")
+        return execute(**given)
+
+    monkeypatch.setattr(alternate, "execute", failing)
+    block = paced_block(("a", "b"), [0, 1] * 2000)  # 200 s
+    began = time.monotonic()
+    with pytest.raises(StorageError):
+        executed(block, paced_arms({"a": baseline, "b": baseline}))
+    assert time.monotonic() - began < 60
 
 
 def states(processes: list[psutil.Process]) -> set[str]:

@@ -60,13 +60,13 @@ def test_every_committed_run_refers_to_recorded_facts() -> None:
         assert {each.facts for each in trials if each.facts} == known
 
 
-def test_the_results_page_of_a_machine_with_two_families_has_few_words_outside_its_tables(
+def test_a_page_of_two_machines_with_a_family_each_has_few_words_outside_its_tables(
     tmp_path: Path,
 ) -> None:
-    for path in (ROOT / "results" / "epyc-vm").glob("*.jsonl"):
+    for path in (ROOT / "results").glob("epyc-vm*/*.jsonl"):
         plans = (each for _, each in store.read(path).records if isinstance(each, Plan))
         if {cell.env for plan in plans for cell in plan.cells} <= {"atari", "mujoco"}:
-            folder = tmp_path / "results" / "epyc-vm"
+            folder = tmp_path / "results" / path.parent.name
             folder.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, folder)
     command = [sys.executable, "-m", "envbench", "report", "--results", tmp_path / "results"]
@@ -75,7 +75,7 @@ def test_the_results_page_of_a_machine_with_two_families_has_few_words_outside_i
     lines = (tmp_path / "results" / "README.md").read_text().splitlines()
     assert any(line.startswith("| Mujoco - EPYC VM") for line in lines)
     texts = [line for line in lines if not line.startswith(("|", "<!--", "!["))]
-    assert sum(len(line.split()) for line in texts) <= 1500
+    assert sum(len(line.split()) for line in texts) <= 1700
 
 
 @pytest.mark.parametrize("words", [[], ["--into", "README.md"]], ids=["results", "readme"])

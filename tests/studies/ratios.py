@@ -15,6 +15,10 @@ square over the processes of a class. It comes from differences of successive sl
 Annals of Mathematical Statistics 12, 1941), so it has no slow drift, which blocks cancel. Where it
 is about as large as what is *left between processes*, processes hardly differ, and only more
 measured time would help.
+
+The last table compares the speed in slices with the speed without a stop, of every recorded
+process (``envbench.stats.without_stops``).
+
 To add a plan, run it with ``--results``, and copy its file.
 """
 
@@ -36,9 +40,10 @@ from envbench.decisions.session import Session
 from envbench.model import Run, RunDesign, Windows
 from envbench.results.folder import load_files
 from envbench.results.measured_cells import Measured
+from envbench.stats.without_stops import WithoutStops, pooled, without_stops
 
 RESULTS = Path(__file__).parents[2] / "results"
-FOLDERS = RESULTS / "studies" / "ratios", RESULTS / "epyc-vm"
+FOLDERS = [RESULTS / "studies" / "ratios", *sorted(RESULTS.glob("epyc-vm*"))]
 MEASUREMENT = Path(__file__).parents[2] / "docs" / "measurement.md"
 
 
@@ -166,6 +171,31 @@ def main() -> None:
     show("ratios-again", rows, heads)
 
     show("held-out", held_out(plans), ["classes", "plans", "ratios", "inside the 95 % interval"])
+    tasks = list(dict.fromkeys(found.cell.task for found in plans))
+    heads = ["backend", *(f"{task}, processes" for task in tasks)]
+    show("without-stops", unstopped(recorded, tasks), heads)
+
+
+def unstopped(recorded: list[Recorded], tasks: list[str]) -> list[list[object]]:
+    """A row per backend: its speed without a stop, relative to its slices, in each task."""
+    ratios: dict[str, dict[str, list[float]]] = {}
+    for run in (run for each in recorded for run in each.runs):
+        ratio = without_stops(run) if run.failure is None else None
+        if ratio:
+            ratios.setdefault(run.cell.backend, {}).setdefault(run.cell.task, []).append(ratio)
+    return [
+        [backend, *(change(pooled(own.get(task, []))) for task in tasks)]
+        for backend, own in sorted(ratios.items())
+    ]
+
+
+def change(found: WithoutStops | None) -> str:
+    """Such as "-9.1 (-11.0 to -7.2) %, 120"."""
+    if found is None or found.interval is None:
+        return ""
+    every = found.interval[0], found.ratio, found.interval[1]
+    low, middle, high = (100 * (each - 1) for each in every)
+    return f"{middle:+.1f} ({low:+.1f} to {high:+.1f}) %, {found.processes}"
 
 
 def held_out(plans: list[Measured]) -> list[list[object]]:

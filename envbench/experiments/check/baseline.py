@@ -23,6 +23,7 @@ from typing import ClassVar
 
 import msgspec
 
+from envbench import backends
 from envbench.decisions import slowdown
 from envbench.decisions.slowdown import FEWEST_PAIRS, STEPS, Stage
 from envbench.engine import pairs, resume
@@ -165,9 +166,12 @@ def read(
     refuses: Callable[[Cell], bool],
 ) -> list[Stored]:
     """Return the wanted cells of a file from this machine, except those of rows that ``verify``
-    refused; ``UsageError`` if there are none."""
+    refused; ``UsageError`` if there are none, or if a wanted backend is unknown."""
     if not path.is_file():
         raise UsageError(f"--against: there is no file {path}.")
+    for name in wanted.backends or []:
+        if name != "all":
+            backends.get(name)
     plans, warnings = resume.read(path)
     for warning in warnings:
         say(f"Warning: {warning}")
@@ -223,10 +227,11 @@ def verdict(outcome: Campaign[dict[str, Failure]], then: Stored, rule: Rule) -> 
 
 
 def _is_wanted(cell: Cell, wanted: CellRequest) -> bool:
+    named = [] if wanted.takes_all else wanted.backends or []
     return (
         wanted.family in (None, cell.env)
         and wanted.task in (None, cell.task)
-        and cell.backend in (wanted.backends or [cell.backend])
+        and cell.backend in (named or [cell.backend])
         and cell.numenv in (wanted.numenv or [cell.numenv])
     )
 

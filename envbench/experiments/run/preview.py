@@ -67,12 +67,14 @@ def _preview(experiment: RunExperiment, options: Options) -> Preview:
         needs = [(each.backend, each.cell.env, each.cell.workload) for each in targets]
         builds = availability.builds(needs, options.pythons)
     to_build = {each.backend for each in builds}
-    unable = set()
+    unable, left_out = set(), set()
     for target in one_per_arm(targets):
         backend, cell = target.backend, target.cell
         status = runtimes.status(backend, options.pythons, cell.env, cell.workload)
         if status.state != "ready" and backend.name not in to_build:
             unable.add(arm_key("", cell))
+            if experiment.missing == "leave out" or status.state == "needs-setup":
+                left_out.add(arm_key("", cell))  # the others are recorded as failures
             lacking.append(
                 Lacking(backend=backend.name, env=cell.env, reason=status.reason, fix=status.fix)
             )
@@ -81,10 +83,11 @@ def _preview(experiment: RunExperiment, options: Options) -> Preview:
         reasons = "; ".join(f"{each.backend}: {each.reason}" for each in lacking)
         raise Unavailable(f"no backend can run this here ({reasons}).", hint=lacking[0].fix)
     offline = dataclasses.replace(site, options=replace(options, setup=False))
-    arms = {each.key: each for each in experiment.arms(able, offline, lambda _: None)}
-    plan = make_plan(experiment, able, site, arms)
+    planned = [each for each in targets if arm_key("", each.cell) not in left_out]
+    arms = {each.key: each for each in experiment.arms(planned, offline, lambda _: None)}
+    plan, whole = (make_plan(experiment, each, site, arms) for each in (able, planned))
     done, notes = [], [*chosen.notes]
-    old, changed = (None, []) if options.fresh else _unfinished(experiment, site, plan, arms)
+    old, changed = (None, []) if options.fresh else _unfinished(experiment, site, whole, arms)
     if old and changed:
         notes.append(
             f"{old.path} is unfinished, but cannot resume; changed: {'; '.join(changed)}. The "

@@ -11,6 +11,7 @@ from envbench.report.tables.machine_results import MachineResults
 from envbench.report.tables.table import Entry, Table, grid, note_once
 from envbench.stats.costs import Costs
 from envbench.stats.summary import Summary
+from envbench.stats.without_stops import WithoutStops
 from envbench.text import markdown
 
 NUMENV = "Environments"
@@ -49,11 +50,17 @@ _MEMORY_NOTE = (
     "and of its processes. Shared pages count once per process, so the sum is too high for many "
     "processes. A column *fit* extends the line to the memory that was free when the session began."
 )
+_WITHOUT_STOPS_NOTE = (
+    "Cells are stopped between their slices, but not during their warm-up. Speed without stops: of "
+    "the warm-up, after its first second / of the slices, with its 95 % interval, over all "
+    "processes of the row in the table's session. The first steps of an episode, in the warm-up, "
+    "may cost more or less than later ones."
+)
 
 
 def cost_tables(every: Iterable[MachineResults]) -> list[Table]:
-    """Tables of costs, latency, service, start-up and memory for each group of results that has
-    them."""
+    """Tables of costs, latency, service, start-up, memory and stops for each group of results that
+    has them."""
     every, tables = list(every), []
     kinds: list[tuple[str, Callable[[MachineResults], Columns], str]] = [
         ("Costs", _costs, _COSTS_NOTE),
@@ -66,7 +73,7 @@ def cost_tables(every: Iterable[MachineResults]) -> list[Table]:
         found = [(each, columns_of(each)) for each in every]
         made = [_cost_table(name, each, columns, note) for each, columns in found if columns]
         tables += note_once(made)
-    return tables
+    return [*tables, *note_once([_without_stops(each) for each in every if each.without_stops])]
 
 
 def _costs(results: MachineResults) -> Columns:
@@ -166,6 +173,26 @@ def _memory(costs: Costs, _: Summary) -> dict[str, str]:
         "Largest deviation": f"{100 * line.misfit:.0f} %",
         "Fit": "" if line.largest is None else _floored(line.largest),
     }
+
+
+def _without_stops(results: MachineResults) -> Table:
+    known: dict[tuple[str, str], Entry] = {}
+    for label, found in results.without_stops.items():
+        known[label, "Speed without stops"] = Entry(text=span(found))
+        known[label, "Processes"] = Entry(text=str(found.processes))
+    columns = ["Speed without stops", "Processes"]
+    return Table(
+        heading=markdown(f"Without stops - {results.heading}"),
+        columns=columns,
+        rows=grid({row: row for row in results.without_stops}, columns, known),
+        note=_WITHOUT_STOPS_NOTE,
+    )
+
+
+def span(found: WithoutStops) -> str:
+    """``0.91 (0.88 to 0.94)``."""
+    limits = f" ({found.interval[0]:.2f} to {found.interval[1]:.2f})" if found.interval else ""
+    return f"{found.ratio:.2f}{limits}"
 
 
 def _bytes(size: float | None) -> str:

@@ -103,7 +103,7 @@ def shown_command(plan: Plan) -> str:
     if "--results" in words[:-1]:
         place = words.index("--results")
         del words[place : place + 2]
-    return shlex.join(words)
+    return shlex.join(word for word in words if not word.startswith("--results="))
 
 
 def _command(plan: Plan, rows: Mapping[str, list[str]]) -> list[Entry]:

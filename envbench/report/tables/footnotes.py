@@ -21,13 +21,18 @@ from envbench.text import counted, listed, markdown, percent
 OPENING = "FPS is frames per second"
 OTHERS = "The other figures are the document's own."  # in the note
 NO_RECORD = "The results contain no record of this figure."
+UNSTOPPED_SHARE = 0.03  # a smaller difference between slices and stepping without stops is not said
 DEGREES_FOR_REACH = 2  # one gives a bound of up to thousands of per cent
-TIES = "Bold: shown to be the fastest. ≈: not shown to differ from the highest."
+TIES = (
+    "Bold: shown to be the fastest of the rows that do the same work. "
+    "≈: not shown to differ from the highest of these."
+)
 NOT_RANKED = "No row is ranked: that needs several cells that alternated in one session."
 
 FLAGS = {
     "quick": "Measured quickly (`--quick`): one short process, no interval.",
-    "few-runs": "Fewer than five processes: an interval only compares it with other cells.",
+    "few-runs": "Fewer than five processes: too few for an interval of its own. Where it has a ±, "
+    "that only compares it with other cells.",
     "one-go": "The only cell of its session: the interval covers minutes, not changes over hours.",
     "no-alternation": "It alternated with no other cell, for example because it keeps a GPU "
     "busy: its ratios to other cells contain the machine's drift.",
@@ -156,6 +161,7 @@ def of_table(results: MachineResults, *, others: bool = False) -> str:
         *_about_rows(measured),
         *(_ties(results) if results.plain else _intervals(results)),
         *_ceiling(results),
+        *_without_stops(results),
         *_equal_work(results),
         _machines(measured),
         *([OTHERS] if others else []),
@@ -278,6 +284,19 @@ def _ceiling(results: MachineResults) -> list[str]:
         *([beyond] if above else []),
         *(FLAGS[flag] for flag in ceiling.summary.flags if flag != "one-go"),
     ]
+
+
+def _without_stops(results: MachineResults) -> list[str]:
+    """Which rows are surely slower or faster if they step without stops, and by how much."""
+    said = []
+    for label, found in results.without_stops.items():
+        low, high = found.interval or (1.0, 1.0)
+        if high < 1 - UNSTOPPED_SHARE or low > 1 + UNSTOPPED_SHARE:
+            how = "slower" if found.ratio < 1 else "faster"
+            change = f"{_whole(abs(found.ratio - 1))} {how} ({low:.2f} to {high:.2f} times)"
+            said.append(f"{markdown(label)} {change}")
+    text = "Without stops (in its warm-up), a process had another speed than in its slices"
+    return [f"{text}: {listed(said)}."] if said else []
 
 
 def _equal_work(results: MachineResults) -> list[str]:

@@ -13,6 +13,7 @@ from envbench.model import Family, Published, Section
 from envbench.results.measured_cells import Measured, Verified
 from envbench.results.relations import Relations
 from envbench.results.selection import Selection
+from envbench.stats.without_stops import WithoutStops, pooled
 from envbench.text import comment, percent, rounded
 
 
@@ -102,6 +103,21 @@ class MachineResults:
             return found.plan_id == self.session, found.numenv
 
         return {label: max(row, key=order) for label, row in self.rows.items()}
+
+    @cached_property
+    def without_stops(self) -> dict[str, WithoutStops]:
+        """How fast each row steps without stops, compared with its slices. Over all processes of
+        its cells in the table's session."""
+        ratios = {
+            label: [
+                ratio
+                for found in row
+                if found.plan_id == self.session and found.summary.costs
+                for ratio in found.summary.costs.without_stops
+            ]
+            for label, row in self.rows.items()
+        }
+        return {label: found for label, own in ratios.items() if (found := pooled(own))}
 
     # ------------------------------------------------------------ figures
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from envbench import backends
+from envbench import backends, families
 from envbench.decisions.ranking import near
 from envbench.report.tables.conclusion import (
     BASE,
@@ -47,11 +47,13 @@ def _shown(every: Iterable[MachineResults]) -> list[MachineResults]:
 
 
 def _grouped(every: Iterable[MachineResults]) -> Iterable[list[MachineResults]]:
-    """The results with figures by family and task: the machines of one table."""
+    """The results with figures by family and task: the machines of one table. The order of families
+    is that of their registry."""
     groups: dict[tuple[str, str], list[MachineResults]] = defaultdict(list)
     for results in _shown(every):
         groups[results.env, results.task].append(results)
-    return groups.values()
+    order = [*families.names(), *(env for env, _ in groups)]
+    return [groups[key] for key in sorted(groups, key=lambda key: order.index(key[0]))]
 
 
 def highest(every: Iterable[MachineResults]) -> Iterator[Table]:
@@ -172,8 +174,8 @@ def _recommendation(found: Conclusion) -> Table:
         if first is not best and sure:
             notes.append(_ties(others, results, "the highest FPS in one process"))
     if efficient := [each for each in able if each.summary.frames_per_cpu_s is not None]:
-        rows.append(("most frames per CPU second", max(efficient, key=_per_cpu_s)))
-        if as_many := _near(rows[-1][1], efficient):
+        thrifty = max(efficient, key=_per_cpu_s)
+        if as_many := _near(thrifty, efficient):
             rows_make = "This row makes" if len(as_many) == 1 else "These rows make"
             about = "about as many frames per CPU second (without interval)"
             notes.append(f"{rows_make} {about}: {listed(as_many)}.")
@@ -182,14 +184,17 @@ def _recommendation(found: Conclusion) -> Table:
     notes.append(
         f"The highest of {len(able)} figures is biased upward: measure the one you choose again."
     )
+    chosen = [
+        (name, _choice(each, results, sure=results.leading_rows(able) == [each]))
+        for name, each in rows
+    ]
+    if efficient:  # frames per CPU second have no interval, so none is shown to be the best
+        chosen.append(("most frames per CPU second", _choice(thrifty, results, sure=False)))
     return Table(
         heading=markdown(f"Recommendation{' (provisional)' if why else ''} - {results.heading}"),
         first="criterion",
         columns=["Use", "FPS", "Frames per CPU second", *(["Of ceiling"] if results.top else [])],
-        rows=[
-            (name, _choice(each, results, sure=results.leading_rows(able) == [each]))
-            for name, each in rows
-        ],
+        rows=chosen,
         note=" ".join(notes),
     )
 

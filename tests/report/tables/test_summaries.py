@@ -262,6 +262,27 @@ def test_service_and_energy_are_shown_where_they_were_recorded() -> None:
     }
 
 
+def test_the_speed_without_stops_is_shown_and_the_note_says_which_rows_differ() -> None:
+    records = [
+        msgspec.structs.replace(each, alternated=True, warmup=make_windows(steps))
+        if isinstance(each, Run)
+        and (steps := {"for-loop": [40] * 8, "envpool-sync": [32] * 8}.get(each.cell.backend))
+        else each
+        for each in measured_plan(
+            {("for-loop", 8): 40, ("envpool-sync", 8): 40, ("subprocess", 8): 40}
+        )
+    ]
+    without = "Without stops - Atari - Laptop"
+    assert grid(block(records, "costs"), without) == {
+        without: ["Speed without stops", "Processes"],
+        "For-loop": ["1.00 (1.00 to 1.00)", "5"],
+        "EnvPool (sync)": ["0.80 (0.80 to 0.80)", "5"],
+    }
+    sentence = "another speed than in its slices: EnvPool (sync) 20 % slower (0.80 to 0.80 times)."
+    contents = block_contents(select(records), {"laptop": LAPTOP})
+    assert sentence in block_text(contents["Atari - Laptop"], "")
+
+
 def test_phases_of_the_start_are_cold_and_warm_and_memory_has_a_part_per_environment() -> None:
     def times(seconds: int) -> Times:
         ns = seconds * 10**9

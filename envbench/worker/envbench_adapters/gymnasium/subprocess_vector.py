@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from multiprocessing.connection import wait
 from typing import Any, Dict, Optional
 
 from envbench_worker.contract import call
@@ -36,8 +37,7 @@ class Subprocess(GymnasiumVector):
     def dead_child(self) -> Optional[int]:
         """Find a process that a native library crashed: the pipe reports only its end of file."""
         processes = getattr(getattr(self, "envs", None), "processes", [])
-        for process in processes:
-            process.join(timeout=0.2)  # it may not be reaped yet
+        wait([each.sentinel for each in processes], timeout=0.2)  # it may not be reaped yet
         ended = (process.exitcode for process in processes if process.exitcode)
         return min(ended, default=None)  # a signal comes first: the others end because of it
 

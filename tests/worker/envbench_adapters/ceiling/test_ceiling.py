@@ -123,6 +123,19 @@ def test_a_cart_whose_pole_fell_is_reset_in_its_next_step(core: Any) -> None:
     assert carts.work() == {"timestep_s": 0.02, "max_steps": 500}
 
 
+def test_both_sides_agree_on_the_worlds_of_a_process(
+    core: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = import_module("envbench_adapters.ceiling.ceiling")
+    contract = import_module("envbench_worker.contract")
+    each = {name: family.ceiling_states for name, family in families.registry().items()}
+    assert {name: states for name, states in each.items() if states > 1} == module.STATES
+    monkeypatch.setattr(module.numa_nodes, "usable_cores", lambda: [0, 1, 2, 3])
+    for numenv, shares in ((2048, [1024, 1024]), (10, [10]), (5000, [1250] * 4)):
+        job = contract.Job("measure", "classic_control", "CartPole-v1", numenv, numenv, 1, {}, 0)
+        assert [part.numenv for _, part in module.Ceiling(job).shares()] == shares
+
+
 # ---------------------------------------------------------------- with the real Box2D
 
 FALLING = """

@@ -1,0 +1,60 @@
+"""How fast a process steps if nothing stops it, compared with its slices. Pure.
+
+Cells alternate in short slices and are stopped in between. During its warm-up, a process steps
+without a stop. After a stop, the system's scheduler places the threads of a pool anew. So the two
+speeds may differ, by more than the intervals of the slices say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from envbench.model import Run
+from envbench.stats.intervals import Interval, interval
+
+SETTLED_NS = 1_000_000_000  # of the warm-up, which do not count: caches fill, a clock may rise
+FEWEST_NS = 500_000_000  # after that
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithoutStops:
+    """The geometric mean of several processes' ratios: steps per second without a stop / in slices.
+    ``interval``: at 95 %; None for fewer than five processes."""
+
+    ratio: float
+    interval: Interval | None
+    processes: int
+
+
+def without_stops(run: Run) -> float | None:
+    """The process's rate without a stop / its rate in slices.
+
+    None if it did not alternate, if the machine slept, or if its warm-up was shorter than 1.5 s.
+    Lead-ins are recorded after the warm-up. The first one does not start where a window ends.
+    """
+    warm, slices = run.warmup, run.measured
+    if not run.alternated or not sum(slices.steps) or not (warm.whole and slices.whole):
+        return None
+    steps = took = end = 0
+    for place, (start, ns, made) in enumerate(zip(warm.start_ns, warm.ns, warm.steps, strict=True)):
+        if start != end and place:
+            break
+        end = start + ns
+        if warm.invalid.get(str(place), "").startswith("suspend"):
+            return None
+        if start >= SETTLED_NS:
+            steps, took = steps + made, took + ns
+    if took < FEWEST_NS or steps <= 0:
+        return None
+    return steps / took / (sum(slices.steps) / sum(slices.ns))
+
+
+def pooled(ratios: Sequence[float]) -> WithoutStops | None:
+    """The mean of these processes; None if there are none."""
+    if not ratios:
+        return None
+    mean = math.exp(fmean(map(math.log, ratios)))
+    return WithoutStops(ratio=mean, interval=interval(ratios), processes=len(ratios))
