@@ -85,7 +85,9 @@ def _preview(experiment: RunExperiment, options: Options) -> Preview:
     offline = dataclasses.replace(site, options=replace(options, setup=False))
     planned = [each for each in targets if arm_key("", each.cell) not in left_out]
     arms = {each.key: each for each in experiment.arms(planned, offline, lambda _: None)}
-    plan, whole = (make_plan(experiment, each, site, arms) for each in (able, planned))
+    plan = whole = make_plan(experiment, planned, site, arms)
+    if planned != able:
+        plan = make_plan(experiment, able, site, arms)
     done, notes = [], [*chosen.notes]
     old, changed = (None, []) if options.fresh else _unfinished(experiment, site, whole, arms)
     if old and changed:

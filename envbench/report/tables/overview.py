@@ -184,10 +184,8 @@ def _recommendation(found: Conclusion) -> Table:
     notes.append(
         f"The highest of {len(able)} figures is biased upward: measure the one you choose again."
     )
-    chosen = [
-        (name, _choice(each, results, sure=results.leading_rows(able) == [each]))
-        for name, each in rows
-    ]
+    leaders = results.leading_rows(able)
+    chosen = [(name, _choice(each, results, sure=leaders == [each])) for name, each in rows]
     if efficient:  # frames per CPU second have no interval, so none is shown to be the best
         chosen.append(("most frames per CPU second", _choice(thrifty, results, sure=False)))
     return Table(
