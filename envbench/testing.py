@@ -34,9 +34,9 @@ from typing import ClassVar
 from envbench import backends, families, runtimes
 from envbench.backends import Backend
 from envbench.decisions import traces
-from envbench.decisions.arrays import read_trace
+from envbench.decisions.trace_file import read_trace
+from envbench.engine.experiment import seed_of_round
 from envbench.engine.local_executor import make_job
-from envbench.engine.pairs import seed_of_round
 from envbench.engine.target import Target, make_cell
 from envbench.model import Cell, Family, Other, Protocol, Trial, Verify
 from envbench.process.one_job import WORKER, execute

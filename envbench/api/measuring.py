@@ -33,8 +33,8 @@ from envbench.model import (
     Plan,
 )
 from envbench.process.reply import Event
+from envbench.report.conclusion import conclusions
 from envbench.report.data_export import of_cell
-from envbench.report.tables.conclusion import conclusions
 from envbench.results.folder import load_files
 from envbench.results.measured_cells import Measured
 from envbench.runtimes.interpreters import interpreter

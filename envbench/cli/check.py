@@ -28,7 +28,6 @@ from envbench.decisions.slowdown import FEWEST_PAIRS
 from envbench.engine.campaign import Campaign
 from envbench.engine.carry_out import site_of
 from envbench.engine.experiment import Options
-from envbench.engine.pairs import DEFAULT_PAIRS
 from envbench.engine.request import CellRequest
 from envbench.errors import CELL_FAILED, UsageError
 from envbench.experiments.check import baseline as stored
@@ -39,6 +38,7 @@ from envbench.experiments.check.stages import (
     CheckExperiment,
     Size,
 )
+from envbench.experiments.pairs import DEFAULT_PAIRS
 from envbench.machine import fingerprint, kept_to
 from envbench.model import MOST_ROUNDS, Failure, Rule
 from envbench.results.folder import load_files

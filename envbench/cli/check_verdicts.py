@@ -150,7 +150,9 @@ def document(
         "cells": [
             {
                 **fields(each.cell, IDENTITY),
-                **fields(each, "verdict slower stages failures steps resets compared different"),
+                **fields(
+                    each, "verdict slower stages failures steps resets compared different engines"
+                ),
                 "invalid": each.invalid,
             }
             for each in verdicts
@@ -204,8 +206,8 @@ def sentences(plan: Plan, verdicts: Verdicts) -> list[str]:
             made.append(
                 f"{name}: the candidate's observations, rewards or ends differ from the baseline's "
                 f"at the end of {each.different:,} of the {each.compared:,} slices, with the same "
-                "seed and actions. Either it does other work, perhaps with another version of its "
-                "engine, or the task is not reproducible by its seed."
+                "seed and actions. Either it does other work, perhaps with another version of an "
+                "engine that reports none, or the task is not reproducible by its seed."
             )
         if len(each.stages) == 2 and each.verdict != "REGRESSION":
             made.append(f"{name}: {_not_repeated(*each.stages)}")
@@ -288,7 +290,7 @@ def _part(found: CellVerdict) -> str:
 def _work(found: CellVerdict) -> str:
     """Do both arms the same work?"""
     if not found.compared:
-        return "work not compared"
+        return ": ".join(filter(None, ["work not compared", " and ".join(found.engines)]))
     if found.different:
         return f"other results at the end of {found.different:,} of {found.compared:,} slices"
     return f"equal results after each of {found.compared:,} slices"

@@ -28,8 +28,9 @@ from envbench.report.data_export import cell_json
 from envbench.results import store
 from envbench.results.folder import load_files
 from envbench.results.measured_cells import Measured
-from envbench.results.relations import Relations
-from envbench.stats.intervals import Interval
+from envbench.results.relations import Relations, of_two_sides
+from envbench.results.selection import Selection
+from envbench.stats.intervals import Interval, half_width
 from envbench.text import counted, printable, rounded
 
 
@@ -86,9 +87,11 @@ def _sides(
     paths = [Path(first), Path(second)]
     if all(path.exists() for path in paths):
         every = [_files(path) for path in paths]
-        ours, theirs = (load_files(each, warn).selection.measured for each in every)
-        both = load_files(list(dict.fromkeys([*every[0], *every[1]])), lambda _: None)
-        return ours, theirs, by_cell, both.selection.relations
+        a, b = (load_files(each, warn).selection for each in every)
+        if _hosts(a) & _hosts(b):  # sessions of both sides show the drift
+            joint = load_files(list(dict.fromkeys([*every[0], *every[1]])), lambda _: None)
+            return a.measured, b.measured, by_cell, joint.selection.relations
+        return a.measured, b.measured, by_cell, of_two_sides(a.relations, b.relations)
     selection = load_files(store.files(results), warn).selection
     measured, relations = selection.measured, selection.relations
     names = {found.cell.machine for found in measured}
@@ -106,6 +109,10 @@ def _sides(
         f"{first} and {second} are of different kinds.",
         hint="Compare two results files, two machines, or two backends.",
     )
+
+
+def _hosts(side: Selection) -> set[str]:
+    return {found.fingerprint.host if found.fingerprint else "" for found in side.measured}
 
 
 def _files(path: Path) -> list[Path]:
@@ -173,15 +180,21 @@ def _row(pair: Pair) -> list[str]:
     name = cell.key
     if (cell.backend, cell.variant) != (other.backend, other.variant):
         name = f"{cell.machine} {cell.env}/{cell.task}/{cell.numenv}"
-    figures = [_figure(pair.first), _figure(pair.second)]
+    together = pair.first.plan_id == pair.second.plan_id
+    figures = [_figure(each, together=together) for each in (pair.first, pair.second)]
     ratio = "" if pair.ratio is None else f"{pair.ratio:.3f}"
     verdict = "not comparable" if pair.unlike else pair.verdict
     return [name, *figures, ratio, _span(pair.interval), verdict]
 
 
-def _figure(found: Measured) -> str:
-    mark = " (quick)" if found.summary.quick else ""
-    return "-" if found.figure is None else f"{rounded(found.figure, found.half)}{mark}"
+def _figure(found: Measured, *, together: bool) -> str:
+    """Adjusted, if both sides are of one session, whose cells alternated."""
+    if found.figure is None or found.fps is None:
+        return "-"
+    figure, half = found.figure, found.half
+    if not together:
+        figure, half = found.fps, half_width(found.summary.interval)
+    return f"{rounded(figure, half)}{' (quick)' if found.summary.quick else ''}"
 
 
 def _span(interval: Interval | None) -> str:

@@ -6,7 +6,7 @@ import shlex
 import shutil
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -21,11 +21,11 @@ from envbench.experiments.run.flame import flame_graph
 from envbench.experiments.run.rounds import Figures, runs
 from envbench.machine import catalogue
 from envbench.model import Cell
+from envbench.report.conclusion import Conclusion, conclusions
 from envbench.report.data_export import SCHEMA, cell_json, ratios_json
-from envbench.report.tables.conclusion import conclusions
+from envbench.report.machine_results import machine_results
 from envbench.report.tables.costs import duration
 from envbench.report.tables.footnotes import FLAGS
-from envbench.report.tables.machine_results import machine_results
 from envbench.results import store
 from envbench.results.folder import load_files
 from envbench.results.measured_cells import judged
@@ -55,7 +55,9 @@ def show(
     ranked &= checked.keys() - doubts.keys()  # an unfinished cell has not seen all of the session
     session = outcome.findings.session
     session = session.without(session.cells.keys() - ranked)
-    conclusion = conclusions(found, catalogue().profiles)
+    conclusion = [
+        each for each in conclusions(found, catalogue().profiles) if _is_complete(each, checked)
+    ]
     if as_json:
         other = outcome.other_hardware
         document = {
@@ -88,6 +90,15 @@ def show(
             outcome, [each.cell for each in summaries if not each.failure], profile
         )
     return CELL_FAILED if failed else 0
+
+
+def _is_complete(found: Conclusion, complete: Container[str]) -> bool:
+    """Are all cells of the conclusion's table complete? Otherwise a row may lead because the others
+    are still being measured."""
+    own = found.results
+    table = own.env, own.task, own.section
+    cells = (each for each in found.best.plan.cells if (each.env, each.task, each.section) == table)
+    return all(each.key in complete for each in cells)
 
 
 def _profiled(outcome: Campaign[Figures], cells: Sequence[Cell], folder: Path) -> bool:

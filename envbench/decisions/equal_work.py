@@ -261,16 +261,19 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
     if apart > standard.tolerance:
         first = found.first_difference if standard is usual else None  # found by the usual rule
         since = f" from step {first + 1} on" if first else ""
-        wrong.append(f"differs{since}, by {apart:.2g}{unit}{standard.most}")
+        wrong.append(f"differs{since}, by {_amount(apart)}{unit}{standard.most}")
     if standard.nine_of_ten and (found.longer or 0.0) > standard.tolerance:
         wrong.append(f"differs by {found.longer:.2g}{unit} after calls of several steps")
     if reward > standard.reward_tolerance:
-        wrong.append(f"differs by {reward:.2g} in the reward{standard.most}")
+        wrong.append(f"differs by {_amount(reward)} in the reward{standard.most}")
     if found.other_ends > standard.other_ends(found.ends + found.reference_ends):
         every = f"{found.ends} and {found.reference_ends} episodes end"
         alike = found.ends == found.reference_ends
         how = "in another step or for another reason" if alike else "on one side only"
         wrong.append(f"{every}, {found.other_ends} {how}")
+    if found.not_reset > standard.not_reset(found.within):
+        every = counted(found.within, "episode")
+        wrong.append(f"of {every} that end within a call, {found.not_reset} are not reset there")
     if found.other_limits:
         wrong.append("episodes that reach their time limit end differently from the reference's")
     if found.start > standard.tolerance:
@@ -289,6 +292,10 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
     environments = counted(len(found.observations), "environment")
     ends = f"{counted(found.ends, 'episode')} ended"
     return True, f"equal {exactly}, in {found.steps:,} steps of {environments}; {ends}"
+
+
+def _amount(distance: float) -> str:
+    return "a value that is no number" if distance >= NO_NUMBER else f"{distance:.2g}"
 
 
 def _episodes(standard: Standard, found: Agreement) -> tuple[bool | None, str]:

@@ -44,6 +44,11 @@ class Place:
     rank: int
     ties: tuple[str, ...]
 
+    @property
+    def text(self) -> str:
+        """The rank; with = if cells tie with it."""
+        return f"{self.rank}{'=' if self.ties else ''}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Ranking:

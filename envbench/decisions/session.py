@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from envbench.decisions.ranking import Ranking, best_row, rank
+from envbench import backends
+from envbench.decisions.ranking import Place, Ranking, best_row, rank
 from envbench.model import Behaviour, Cell, Run
 from envbench.stats.block_model import Adjusted, BlockModel, Ratio, TrialRate, fit
 from envbench.stats.summary import rate
@@ -21,22 +22,6 @@ from envbench.stats.summary import rate
 _NOTHING = BlockModel(
     cells=(), adjusted={}, pairs=None, error_spread={}, block_spread={}, degrees=0
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Standing:
-    """A cell among the others of its session. ``ties`` are the keys of the cells in its column
-    that are not shown to differ from it. ``adjusted`` is in frames per second; None if no other
-    cell alternated with it."""
-
-    adjusted: Adjusted | None
-    rank: int
-    ties: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """The rank; with = if cells tie with it."""
-        return f"{self.rank}{'=' if self.ties else ''}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +43,11 @@ class Session:
         shared = Counter(each.block for each in self.rates)
         return fit(self.rates) if max(shared.values(), default=0) > 1 else _NOTHING
 
+    @property
+    def resolves(self) -> bool:
+        """Do ratios have intervals? Not if each cell was in one block, or alone in its blocks."""
+        return self.model.degrees > 0
+
     def without(self, keys: Collection[str]) -> Session:
         """The session without these cells. Their rates still show the speeds of the blocks."""
         kept = {key: each for key, each in self.cells.items() if key not in keys}
@@ -69,7 +59,7 @@ class Session:
         return {each.cell: each.steps_in for each in self.rates}
 
     def adjusted(self, cell: Cell) -> Adjusted | None:
-        """None if no other cell of the session alternated with it."""
+        """In frames per second; None if no other cell of the session alternated with it."""
         return self.model.adjusted.get(cell.key) if len(self.cells) > 1 else None
 
     def ratio(self, cell: Cell, to: Cell) -> Ratio | None:
@@ -96,13 +86,13 @@ class Session:
         return best_row(self.model, own)
 
     @cached_property
-    def standings(self) -> dict[str, Standing]:
+    def standings(self) -> dict[str, Place]:
         """Each cell's place in its column, by key."""
         columns: dict[object, list[Cell]] = {}
         for cell in self.cells.values():
             columns.setdefault((_task(cell), cell.numenv), []).append(cell)
         return {
-            key: Standing(adjusted=self.adjusted(self.cells[key]), rank=place.rank, ties=place.ties)
+            key: place
             for column in columns.values()
             for key, place in self.ranking(column).places.items()
         }
@@ -117,7 +107,7 @@ def session(runs: Iterable[Run], behaviour: Mapping[str, Behaviour]) -> Session:
     blocks = {name: number for number, name in enumerate(dict.fromkeys(run.block for run in every))}
     rates = [
         TrialRate(
-            cell=run.cell.key,
+            cell=_kernel(run) if run.arm else run.cell.key,
             block=blocks[run.block],
             steps_in=behaviour.get(run.cell.backend, Behaviour()).steps_in,
             rate=fps,
@@ -131,6 +121,12 @@ def session(runs: Iterable[Run], behaviour: Mapping[str, Behaviour]) -> Session:
             each.cell: each.steps_in for each, (run, _) in zip(rates, sound, strict=True) if run.arm
         },
     )
+
+
+def _kernel(run: Run) -> str:
+    """The key of a reference kernel. With another number of threads it is another kernel."""
+    threads = backends.threads_of(run.facts)
+    return f"{run.cell.key} ({threads} threads)" if threads else run.cell.key
 
 
 def _task(cell: Cell) -> tuple[str, str, str]:

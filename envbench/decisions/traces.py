@@ -1,6 +1,6 @@
 """Pure: do two backends do the same, from the same states and with the same actions?
 
-The reference's trace has what each step of the backend's trace (``arrays.py``) should have given.
+The reference's trace has what each step of the backend's trace (``trace_file.py``) should have given.
 The ``Standard`` of the family (``envbench.families``) defines what counts as equal.
 """
 
@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from envbench.decisions import starts
-from envbench.decisions.arrays import Trace
+from envbench.decisions.trace_file import Trace
 from envbench.families import Standard
 from envbench.model import Agreement, Apart, Audit
 
@@ -43,8 +43,7 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
         theirs, own, steps = theirs.before(count), own.before(count), count
     begins, made = own.begins, own.stepped
     apart = _distances(standard, theirs, own, begins)
-    rewards = np.where(made, np.abs(theirs.rewards - own.rewards), 0.0)
-    rewards = np.where(np.isnan(rewards), np.inf, rewards)
+    rewards = np.where(made, _apart(theirs.rewards, own.rewards), 0.0)
     ended, own_ended = theirs.ended & made, own.ended & made
     other_ends = ended != own_ended
     if theirs.truncated is not None and own.truncated is not None:
@@ -54,6 +53,7 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
     numbers = np.arange(steps) if own.at is None else own.at
     first = np.concatenate([np.ones((1, environments), np.bool_), begins])
     short = np.ones(steps, np.bool_) if own.at is None else np.diff(own.at, prepend=-1) == 1
+    within, not_reset = _ends_within(theirs, own)
     drawn = slice(0, own.chosen)
     chosen = slice(steps if own.chosen is None else own.chosen, None)
 
@@ -77,6 +77,8 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
         other_ends=int(other_ends[drawn].sum()),
         limits=int(ended[chosen].sum()),
         other_limits=int(other_ends[chosen].sum()),
+        within=within,
+        not_reset=not_reset,
         reused=own.reused,
         rounded=own.observations.dtype.itemsize < theirs.observations.dtype.itemsize,
         p_values=_starts(theirs, standard.first),
@@ -85,6 +87,18 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
         hollow=_hollow(theirs.observations, own.observations, standard.first),
         actions_apart=_actions_apart(theirs.actions, own.drawn_actions),
     )
+
+
+def _ends_within(theirs: Trace, own: Trace) -> tuple[int, int]:
+    """How many episodes of the reference end within a row, and of these, how many the backend's
+    call did not count as reset. Where the step that ends an episode also resets, no result is a
+    reset."""
+    import numpy as np
+
+    if own.same_step or own.resets is None or theirs.resets is None:
+        return 0, 0
+    missing = np.maximum(theirs.resets - own.resets, 0)
+    return int(theirs.resets.sum()), int(missing.sum())
 
 
 def _longer(distances: Array, chosen: Array, at: Array | None) -> float | None:
@@ -145,7 +159,7 @@ def _distances(standard: Standard, theirs: Trace, own: Trace, begins: Array) -> 
             a, b = a[:, : standard.first], b[:, : standard.first]
         if a.shape != b.shape:
             raise ValueError(f"observations of {b.shape[1:]} and {a.shape[1:]} cannot be compared")
-        apart = np.abs(a - b)
+        apart = _apart(a, b)
         stacked = bool(standard.stack) and apart.ndim == 4 and apart.shape[1] == standard.stack
         if stacked:
             for back in range(1, standard.stack):
@@ -153,9 +167,20 @@ def _distances(standard: Standard, theirs: Trace, own: Trace, begins: Array) -> 
         if row and not standard.last:  # of a stack, only the newest frame is not compared
             over = own.ended[row - 1] & ~begins[row - 1]
             apart[over, -1 if stacked else slice(None)] = 0.0
-        largest = apart.reshape(len(a), -1).max(axis=1)
-        found.append(np.where(np.isnan(largest), np.inf, largest))
+        found.append(apart.reshape(len(a), -1).max(axis=1))
     return np.stack(found)
+
+
+def _apart(one: Array, other: Array) -> Array:
+    """The difference of each number. Infinity where only one is no number; zero where both are, or
+    are the same infinity."""
+    import numpy as np
+
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(one - other)
+    apart[np.isnan(apart)] = np.inf
+    apart[(one == other) | (np.isnan(one) & np.isnan(other))] = 0.0
+    return apart
 
 
 def _quantiles(distances: Array, chosen: Array, short: Array) -> Apart:
@@ -258,14 +283,16 @@ def responds(trace: Trace, together: int, again: bool | None = None) -> bool | N
     observations = trace.observations[: trace.chosen]
     steps, environments = observations.shape[:2]
     flat = observations.reshape(steps, environments, math.prod(observations.shape[2:]))
+    # Without steps that can be compared, a task may repeat its observations, or have NaN in them.
+    failed = None if not together and again is None else False
     if steps < 2 or not flat.size or (flat.dtype.kind == "f" and not np.isfinite(flat).all()):
-        return False
+        return failed
     alike = np.abs(np.diff(flat[:together].astype(np.float64), axis=1)).max(initial=0.0)
     repeated = (flat[1:] == flat[:-1]).all(axis=2).mean(axis=0)  # of each environment
     moves = bool(repeated.max(initial=0.0) <= MOST_REPEATED.get(flat.dtype.kind, 0.5))
     differ = (flat[together:, 1:] != flat[together:, :1]).any(axis=(0, 2)).all()
     if not (moves and alike <= MOST_APART and differ):
-        return False
+        return failed
     return True if together else again
 
 

@@ -17,7 +17,6 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 import msgspec
 
 from envbench.engine.availability import Arm, Say, own_runtime
-from envbench.engine.pairs import pair_seconds
 from envbench.engine.request import Chosen
 from envbench.engine.target import Target
 from envbench.machine import Profile
@@ -74,6 +73,7 @@ class Experiment(ABC, Generic[Findings_co]):
     own_runtimes: ClassVar[bool] = True  # are its arms the backends' own runtimes?
     watches_code: ClassVar[bool] = False  # can the measured code be edited while it runs?
     longest_pause_s: ClassVar[float | None] = None  # of an unfinished plan; None: any
+    block_seconds: ClassVar[float] = 8.0  # about, before the first has ended
     purpose: str = ""  # a plan of another purpose is not resumed
 
     @property
@@ -84,10 +84,6 @@ class Experiment(ABC, Generic[Findings_co]):
     def named(self) -> bool:
         """Did a person name the backends? If so, a backend that cannot run is an error."""
         return True
-
-    def block_seconds(self, plan: Plan) -> float:
-        """Estimated seconds of a block, before the first has ended. By default: those of a pair."""
-        return pair_seconds()
 
     # ------------------------------------------------------------ what was asked for
 
@@ -138,12 +134,17 @@ class Experiment(ABC, Generic[Findings_co]):
         """Estimate the seconds of the blocks still to come, from those that have ended. ``before``:
         blocks of earlier plans on this machine."""
         ended = [each.seconds for each in done if not self.failures(each)]
-        usual = fmean(ended) if ended else self.block_seconds(plan)
+        usual = fmean(ended) if ended else self.block_seconds
         return self.left(plan, done) * usual
 
     def left(self, plan: Plan, done: Done) -> int:
         """Return how many blocks are still to come, where known."""
         return len(self.remaining(plan, done))
+
+
+def seed_of_round(seed: int, round_: int) -> int:
+    """Return the seed of all cells of a round. Environment i adds i, so seeds are far apart."""
+    return (seed * 1000 + round_) * 0x2545F491 % 2**31  # an odd factor: all differ
 
 
 def one_per_arm(targets: Sequence[Target]) -> list[Target]:

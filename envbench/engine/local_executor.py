@@ -15,7 +15,7 @@ from msgspec.structs import asdict, replace
 from envbench import backends, families, runtimes
 from envbench.backends.specification import with_role
 from envbench.decisions import traces
-from envbench.decisions.arrays import Trace, read_trace
+from envbench.decisions.trace_file import Trace, read_trace
 from envbench.engine.availability import (
     TRIES,
     Arm,

@@ -12,13 +12,13 @@ from typing import ClassVar
 
 from envbench.decisions import slowdown
 from envbench.decisions.slowdown import Stage
-from envbench.engine import pairs
 from envbench.engine.availability import Arm, Say, kernel_arm
-from envbench.engine.experiment import Done, Experiment, Facts, Site
-from envbench.engine.pairs import DEFAULT_PAIRS, trial_of
+from envbench.engine.experiment import Done, Facts, Site
 from envbench.engine.request import Chosen
 from envbench.engine.target import Target, kernel_target
-from envbench.model import Block, BlockRecord, Cell, PairsDesign, Plan, Rule
+from envbench.experiments import pairs
+from envbench.experiments.pairs import DEFAULT_PAIRS, PairsExperiment, trial_of
+from envbench.model import Block, Cell, PairsDesign, Plan, Rule
 
 PAIRS = 6
 WARM_UP = (0.2, 0.5)
@@ -38,11 +38,10 @@ class OwnNoise:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoiseExperiment(Experiment[OwnNoise | None]):
+class NoiseExperiment(PairsExperiment[OwnNoise | None]):
     """Steps six pairs of equal workers, which differ by the machine's noise alone."""
 
     name: ClassVar[str] = "noise"
-    unit: ClassVar[str] = "process pair"
     longest_pause_s: ClassVar[float | None] = 600.0
 
     def choose(self, site: Site) -> Chosen:
@@ -53,12 +52,6 @@ class NoiseExperiment(Experiment[OwnNoise | None]):
 
     def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[Arm]:
         return [kernel_arm(name, targets[0]) for name in (A, B)]
-
-    def place(self, plan: Plan, block: Block | BlockRecord) -> str:
-        return pairs.place(plan, block)
-
-    def remaining(self, plan: Plan, done: Done) -> list[tuple[int, Cell]]:
-        return pairs.rounds(plan, plan.cells, done)
 
     def block(self, plan: Plan, todo: tuple[int, Cell]) -> Block:
         number, cell = todo

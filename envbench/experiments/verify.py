@@ -71,9 +71,6 @@ class VerifyExperiment(Experiment[list[Verification]]):
         targets.sort(key=lambda each: each.cell.backend != _reference_name(each))
         return Chosen(targets=targets, notes=chosen.notes)
 
-    def block_seconds(self, plan: Plan) -> float:
-        return 8.0
-
     def design(self, targets: Sequence[Target], site: Site) -> VerifyDesign:
         verify = Verify(audit_calls=self.audit_calls)
         steps = {

@@ -100,6 +100,11 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         best = ordered[: len(ordered) - len(ordered) // 2]
         return max([*best, *(each.median for each in environments)], default=0.0)
 
+    def not_reset(self, ends: int) -> int:
+        """Of the reference's ends within a call of several steps: how many may come later on the
+        other side, because two builds of an engine drift apart there."""
+        return max(2, ends // 4) if self.nine_of_ten else 0
+
     def other_ends(self, ends: int) -> int:
         """How many of both sides' ends may be on one side only: those that are a close call."""
         return max(1, ends // 10) if self.nine_of_ten else 0

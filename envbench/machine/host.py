@@ -163,7 +163,7 @@ def usable_cores() -> list[int]:
 
 
 def cores_of(text: str) -> list[int]:
-    """Read a list of cores such as ``0-3,8``; ``ValueError`` if it is none."""
+    """Read a list of cores such as ``0-3,8``; ``ValueError`` if it is not one."""
     found: list[int] = []
     for part in map(str.strip, text.split(",")):
         match = re.fullmatch(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", part)

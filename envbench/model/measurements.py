@@ -33,6 +33,16 @@ class Windows(Strict, frozen=True, kw_only=True):
         columns = (self.start_ns, self.ns, self.calls, self.steps, self.resets)
         return len({len(column) for column in columns}) == 1
 
+    @property
+    def without_gap(self) -> int:
+        """How many windows from the first one each begin where the one before it ended.
+
+        In a ``warmup``, these are the warm-up itself. Lead-ins come after it, each with its slice.
+        """
+        ends = (start + ns for start, ns in zip(self.start_ns, self.ns, strict=True))
+        later = zip(self.start_ns[1:], ends, strict=False)
+        return next((i for i, (own, end) in enumerate(later, 1) if own != end), len(self.ns))
+
 
 class Histogram(Strict, frozen=True, kw_only=True):
     """How often each value occurred: ``counts`` belong to ``values``, which are in rising order."""
@@ -167,6 +177,8 @@ class Agreement(Strict, frozen=True, kw_only=True):
     other_ends: Int = 0  # ended on one side only, or by a time limit there only
     limits: Int = 0  # episodes of the reference that ended in that part
     other_limits: Int = 0  # ended there on one side only, or for another reason
+    within: Int = 0  # episodes of the reference that end within a call of several steps
+    not_reset: Int = 0  # of these, how many the backend did not count as reset in that call
     reused: bool = False  # its next step overwrites the observations that a step returned
     # Kolmogorov-Smirnov tests on whole episodes, by quantity (length, return)
     p_values: dict[str, float] = {}

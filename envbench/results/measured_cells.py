@@ -119,8 +119,10 @@ class Measured:
 
     @property
     def table(self) -> TableKey:
+        """A ceiling belongs to the main table of its task."""
         cell = self.cell
-        return cell.machine, cell.env, cell.task, cell.section
+        section = "" if cell.kind == "ceiling" else cell.section
+        return cell.machine, cell.env, cell.task, section
 
     @property
     def quality(self) -> int:

@@ -1,7 +1,9 @@
 """Which figures are refused or doubtful, although their measurement succeeded. Pure.
 
 If some steps of a measured process were not the reference's (a spot check), the figure is
-refused if the backend claims the reference's settings and engine. Otherwise it is not ranked.
+refused if the backend claims the reference's settings and engine. Otherwise it is not ranked. A
+plugin whose steps could be compared is ranked only if they were: its author decides how it is
+measured.
 
 The ceiling is the engine alone, on every core. A backend with the same engine and the same settings
 cannot be faster, so such a figure is refused. Another build, fewer iterations or a lower precision
@@ -15,24 +17,28 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from envbench import backends, families
 from envbench.decisions.equal_work import spot_check
-from envbench.model import Failure
+from envbench.model import Cell, Failure, arm_key
 from envbench.results.measured_cells import Measured, row_of, without_figure
 from envbench.results.relations import Relations
 
+UNCHECKED = "none of its steps were checked while it was measured (docs/verify.md)"
 OWN_COST = 1.05  # a ceiling can be this much too low: its own loop costs a little
 WITHOUT_INTERVAL = 1.5  # two sessions of one host have differed by 1.39
 # In the ledger, but not done by the engine in a step.
 _BESIDE = ("returned_to", "observation_shape", "observation_dtype", "noop_max")
 
 
-def plausible(measured: Sequence[Measured], relations: Relations) -> list[Measured]:
+def plausible(
+    measured: Sequence[Measured], relations: Relations, stored: Iterable[Measured] = ()
+) -> list[Measured]:
     """The measurements, without the figures that spot checks or ceilings refute. Refused cells and
-    those in doubt have no place in their session, so they are never ranked."""
-    spotted = [_spotted(each) for each in measured]
-    both = zip(spotted, measured, strict=True)
-    caught = {_row(each) for each, before in both if each.fps is None and before.fps is not None}
-    measured = [_beside(each, caught) for each in spotted]
+    those in doubt have no place in their session, so they are never ranked. ``stored``: those that
+    are not shown, too. What caught one of them counts for the whole row: to measure until no check
+    finds anything does not help."""
+    caught = {_row(each) for each in (*measured, *stored) if _is_refused(each)}
+    measured = [_beside(_spotted(each), caught) for each in measured]
     ceilings = highest_ceilings(measured)
     made = [_checked(each, ceilings.get(_task(each)), relations) for each in measured]
     out: dict[str, set[str]] = defaultdict(set)
@@ -49,8 +55,10 @@ def plausible(measured: Sequence[Measured], relations: Relations) -> list[Measur
 
 def _spotted(found: Measured) -> Measured:
     """The measurement, without its figure if its spot check found other work than it claims."""
-    if found.spot is None or found.fps is None:
+    if found.fps is None:
         return found
+    if found.spot is None:
+        return replace(found, doubt=UNCHECKED) if _evades(found.cell) else found
     same, text, refused = spot_check(found.cell, found.work, found.spot)
     message = f"its steps in a spot check are not the reference's: {text}"
     if same is None:
@@ -61,8 +69,25 @@ def _spotted(found: Measured) -> Measured:
     return replace(found, doubt=message) if same is False else found
 
 
+def _evades(cell: Cell) -> bool:
+    """Is it of a plugin whose steps ``envbench verify`` compares with the reference's?"""
+    family, backend = families.of_record(cell.env), backends.of_record(cell.backend)
+    standard = family.standard(cell.kind, cell.task)
+    if backend.name in {each.name for each in backends.BUILT_IN} or backend.own_engine:
+        return False
+    compared = standard is not None and not standard.episodes and not family.own_tasks
+    odd = cell.variant or cell.task in family.odd_resets or family.uncompared(cell.kind, cell.task)
+    return compared and not odd
+
+
+def _is_refused(found: Measured) -> bool:
+    return found.fps is not None and _spotted(found).fps is None
+
+
 def _row(found: Measured) -> tuple[str, ...]:
-    return *row_of(found.cell), found.runtime
+    """Its row, with the packages (and a plugin's code) and envbench's code that measured it."""
+    worker = found.plan.code.get(f"{arm_key('', found.cell)}/measure", "")
+    return *row_of(found.cell), found.runtime, worker
 
 
 def _beside(found: Measured, caught: Collection[tuple[str, ...]]) -> Measured:

@@ -146,7 +146,7 @@ def _decode(line: bytes, *, explained: bool) -> Stored | str:
     try:
         record = _DECODER.decode(line)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        return _why(line, error) if explained else "it is no record"
+        return _why(line, error) if explained else "it is not a record"
     if record.schema != SCHEMA:
         return _other_schema(record.schema)
     return _nonsense(record) or record

@@ -124,6 +124,15 @@ def relations(complete: Iterable[Iterable[Measured]]) -> Relations:
                 groups[each.fingerprint.host, each.plan.fingerprint, *same].append(each)
         newest = (sorted(each, key=lambda e: e.when)[-MOST_SESSIONS:] for each in groups.values())
         sessions.extend(group for group in newest if len(group) > 1)
+    return _of_sessions(sessions)
+
+
+def of_two_sides(one: Relations, other: Relations) -> Relations:
+    """The drift that both show, such as of two computers whose profiles have the same name."""
+    return _of_sessions([*one.sessions, *other.sessions])
+
+
+def _of_sessions(sessions: Sequence[Sequence[Measured]]) -> Relations:
     figures = drift(
         (group[0].plan.fingerprint, {each.plan_id: math.log(each.fps or 1.0) for each in group})
         for group in sessions

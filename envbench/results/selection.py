@@ -11,8 +11,8 @@ preference:
 4. a failure: a footnote and an empty entry.
 
 Of equally good ones it shows that of the table's session, otherwise the newest. A table's session
-is the newest plan that measured at least half as many of its cells as any other plan. Cells of
-other sessions have a footnote, and are never ranked.
+is the newest plan that measured at least half as many of its cells as any other plan; quick plans
+count only where there are no others. Cells of other sessions have a footnote, and are never ranked.
 
 An incomplete measurement is never shown: its rounds do not yet cover the machine's drift.
 ``Selection.warnings`` counts it and says how to finish it.
@@ -73,6 +73,7 @@ class Selection:
     relations: Relations = field(default_factory=Relations)
     published: list[Published] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    sessions: dict[TableKey, str] = field(default_factory=dict)  # the plan of each table's session
 
     def badge(self, cell: Cell) -> str:
         """Of the cell's row, from ``envbench verify``; "" where never verified."""
@@ -136,7 +137,7 @@ def select(
         )
     verifications = [each for each in records if isinstance(each, Verification)]
     verified = newest_verifications(verifications, best, runtimes, locations)
-    selection = Selection(verified=verified)
+    selection = Selection(verified=verified, sessions=main)
     shown = {each.plan_id for each in best}
     sessions = _sessions(records, complete.values(), shown, selection.refuses, runtimes)
     for each in best:
@@ -152,7 +153,7 @@ def select(
     related = relations(compared)
     return replace(
         selection,
-        measured=plausible(selection.measured, related),
+        measured=plausible(selection.measured, related, (e for s in complete.values() for e in s)),
         relations=related,
         published=[published[key] for key in sorted(published)],
         warnings=warnings,
@@ -227,20 +228,24 @@ def _host(found: Measured) -> str:
 
 
 def _main_sessions(complete: Iterable[Sequence[Measured]]) -> dict[TableKey, str]:
-    """The plan of each table's session. Only the best measurements of a cell count."""
-    cells: dict[TableKey, Counter[str]] = defaultdict(Counter)
+    """The plan of each table's session. Only the best measurements of a cell count. Those of
+    quick plans count only in a table without others, and so do ceilings."""
+    cells: dict[TableKey, dict[tuple[bool, bool], Counter[str]]] = defaultdict(dict)
     began: dict[str, tuple[str, str]] = {}
     for every in complete:
         best = max(each.quality for each in every)
         for each in every:
-            cells[each.table][each.plan_id] += each.quality == best
-            began[each.plan_id] = each.plan.started_utc, each.plan_id
+            if each.quality == best:
+                kind = each.cell.kind != "ceiling", not each.quick
+                cells[each.table].setdefault(kind, Counter())[each.plan_id] += 1
+                began[each.plan_id] = each.plan.started_utc, each.plan_id
+    most = {table: own[max(own)] for table, own in cells.items()}
     return {
         table: max(
             (name for name, count in own.items() if 2 * count >= max(own.values())),
             key=began.__getitem__,
         )
-        for table, own in cells.items()
+        for table, own in most.items()
     }
 
 

@@ -33,20 +33,16 @@ def without_stops(run: Run) -> float | None:
     """The process's rate without a stop / its rate in slices.
 
     None if it did not alternate, if the machine slept, or if its warm-up was shorter than 1.5 s.
-    Lead-ins are recorded after the warm-up. The first one does not start where a window ends.
     """
     warm, slices = run.warmup, run.measured
     if not run.alternated or not sum(slices.steps) or not (warm.whole and slices.whole):
         return None
-    steps = took = end = 0
-    for place, (start, ns, made) in enumerate(zip(warm.start_ns, warm.ns, warm.steps, strict=True)):
-        if start != end and place:
-            break
-        end = start + ns
+    steps = took = 0
+    for place in range(warm.without_gap):
         if warm.invalid.get(str(place), "").startswith("suspend"):
             return None
-        if start >= SETTLED_NS:
-            steps, took = steps + made, took + ns
+        if warm.start_ns[place] >= SETTLED_NS:
+            steps, took = steps + warm.steps[place], took + warm.ns[place]
     if took < FEWEST_NS or steps <= 0:
         return None
     return steps / took / (sum(slices.steps) / sum(slices.ns))

@@ -35,11 +35,11 @@ from envbench.cli import envbench
 from envbench.engine import resume
 from envbench.engine.campaign import Executed
 from envbench.engine.local_executor import LocalExecutor
-from envbench.engine.pairs import trial_of
 from envbench.engine.request import CellRequest
 from envbench.errors import Interrupted, StorageError
 from envbench.experiments.check import baseline as baselines
 from envbench.experiments.check.baseline import DRIFT, compared, granting_drift, save
+from envbench.experiments.pairs import trial_of
 from envbench.machine import fingerprint
 from envbench.model import Block, BlockRecord, Cell, Rule, Stored, Windows, digest
 from envbench.results import store

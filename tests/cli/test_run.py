@@ -14,7 +14,7 @@ import pytest
 from helpers.command_line import NORMAL, ROOT, SHORT, Place, loop
 
 from envbench.backends import registry
-from envbench.engine.pairs import seed_of_round
+from envbench.engine.experiment import seed_of_round
 from envbench.machine import fingerprint, profile_for_host
 from envbench.machine.profile_file import read_profile
 from envbench.model import Run

@@ -12,8 +12,8 @@ from helpers.record_factories import make_agreement, make_cell, make_verificatio
 
 from envbench import families
 from envbench.decisions import traces
-from envbench.decisions.arrays import Trace, read_trace
 from envbench.decisions.equal_work import compared, differences, judge
+from envbench.decisions.trace_file import Trace, read_trace
 from envbench.decisions.traces import compare, responds
 from envbench.families import Standard
 from envbench.model import (

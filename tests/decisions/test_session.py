@@ -74,7 +74,8 @@ def test_a_single_cell_beside_the_kernel_has_rank_one_and_no_ties_and_no_ratios(
         runs += [run, make_run(kernel, [300] * 4, block=run.block, arm="kernel")]
     found = session(runs, {})
     (standing,) = found.standings.values()
-    assert (standing.rank, standing.ties, standing.adjusted) == (1, (), None)
+    assert (standing.rank, standing.ties) == (1, ())
+    assert found.adjusted(make_cell("for-loop", 1)) is None
     assert list(found.ratios()) == []
     assert list(found.kernels) == [kernel.key]
 
@@ -106,3 +107,19 @@ def test_a_refused_cell_is_not_ranked() -> None:
 
 def test_a_session_without_runs_compares_nothing() -> None:
     assert Session().standings == {} == session([], {}).standings
+
+
+def test_a_kernel_with_other_threads_is_another_kernel() -> None:
+    cell = make_cell("pooled-kernel")
+    runs = [
+        make_run(cell, [300] * 4, block=f"b{n}", arm="kernel", facts={"threads": threads})
+        for n, threads in enumerate((2, 2, 8))
+    ]
+    assert len(session(runs, {}).kernels) == 2
+
+
+def test_cells_of_one_block_each_cannot_be_told_apart() -> None:
+    assert session(alternating(), {}).resolves
+    once = [run for run in alternating() if run.block == "b0"]
+    assert not session(once, {}).resolves
+    assert not Session().resolves

@@ -29,7 +29,7 @@ from envbench.decisions.slowdown import (
     trimmed,
     usual_effect,
 )
-from envbench.engine.pairs import turns
+from envbench.experiments.pairs import turns
 from envbench.model import Rule
 from envbench.stats.intervals import t_quantile
 

@@ -12,8 +12,8 @@ import pytest
 
 from envbench import families
 from envbench.decisions import traces
-from envbench.decisions.arrays import Trace, read_trace
 from envbench.decisions.equal_work import compared
+from envbench.decisions.trace_file import Trace, read_trace
 from envbench.families import Standard
 from envbench.model import Audit
 
@@ -248,3 +248,57 @@ def test_in_comparisons_of_episodes_too_the_loop_that_was_compared_is_recorded()
     assert not found.by_run
     same, text = compared(BOX2D, found)
     assert (same, "overwrite the observations" in text) == (False, True)
+
+
+# ---------------------------------------------------------------- ends within a call
+
+
+def in_calls(resets: list[int] | None, same_step: bool = False) -> Trace:
+    """Two calls of several steps each; the backend counted these resets in them."""
+    trace = replace(played([9]), same_step=same_step, at=np.array([4, 8]))
+    short = replace(trace.before(2), at=np.array([4, 8]))
+    return replace(short, resets=None if resets is None else np.array(resets))
+
+
+@pytest.mark.parametrize(
+    ("counted", "not_reset"), [([1, 2], 0), ([2, 2], 0), ([0, 3], 1), ([0, 0], 3)]
+)
+def test_each_end_within_a_call_has_to_be_counted_as_a_reset(
+    counted: list[int], not_reset: int
+) -> None:
+    found = traces.compare(Standard(), in_calls([1, 2]), in_calls(counted))
+    assert (found.within, found.not_reset) == (3, not_reset)
+    same, text = compared(Standard(), found)
+    assert (same is False) == (not_reset > 0)
+    assert ("are not reset there" in text) == (not_reset > 0)
+
+
+def test_another_build_may_end_an_episode_a_little_later() -> None:
+    standard = Standard(nine_of_ten=True)
+    assert [standard.not_reset(ends) for ends in (0, 4, 12, 40)] == [2, 2, 3, 10]
+
+
+@pytest.mark.parametrize("own", [in_calls(None), in_calls([0, 0], same_step=True)])
+def test_ends_within_a_call_are_not_compared_where_resets_do_not_show_them(own: Trace) -> None:
+    found = traces.compare(Standard(), in_calls([1, 2]), own)
+    assert (found.within, found.not_reset) == (0, 0)
+
+
+# ---------------------------------------------------------------- numbers that are none
+
+
+def test_the_same_infinity_and_two_values_that_are_no_numbers_are_equal() -> None:
+    one = replace(played([4]), observations=np.array([[[np.nan, np.inf]]] * 4))
+    assert compared(Standard(), traces.compare(Standard(), one, one))[0] is True
+    other = replace(one, observations=np.array([[[0.0, np.inf]]] * 4))
+    same, text = compared(Standard(), traces.compare(Standard(), one, other))
+    assert same is False
+    assert "by a value that is no number" in text
+
+
+@pytest.mark.parametrize("value", [0.0, np.nan])
+def test_a_task_may_repeat_its_observations_or_have_no_numbers_in_them(value: float) -> None:
+    still = replace(played([4]), observations=np.full((4, 1, 2), value))
+    assert traces.responds(still, 0) is None
+    assert traces.responds(still, 2) is False
+    assert traces.responds(still, 0, again=True) is False

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envbench import backends
-from envbench.engine import pairs
 from envbench.engine.experiment import Experiment, Options, Site
 from envbench.engine.request import CellRequest
 from envbench.engine.target import kernel_target, make_cell, target_of
+from envbench.experiments import pairs
 from envbench.experiments.recorded_plans import EVERY
 from envbench.experiments.run.rounds import Measure, RunExperiment
 from envbench.experiments.verify import VerifyExperiment

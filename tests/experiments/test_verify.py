@@ -54,6 +54,7 @@ OF_PHYSICS = {
     "skips-eleventh": "SkipsEleventh",
     "no-contact-forces": "NoContactForces",
     "no-time-limit": "NoTimeLimit",
+    "hides-ends": "HidesEndsInLongerCalls",
 }
 
 OF_GAMES = {
@@ -154,6 +155,7 @@ OF_FAMILY = {
         **dict.fromkeys(OF_PHYSICS, DIFFERS),
         "no-contact-forces": ("✗", "all zero"),
         "no-time-limit": ("✗", "reach their time limit"),
+        "hides-ends": ("✗", "are not reset there"),
     },
     "atari": {
         "few-noops": ("✗", "begin differently"),

@@ -8,7 +8,7 @@ import msgspec
 
 from envbench import backends, families, runtimes, testing
 from envbench.decisions import traces
-from envbench.decisions.arrays import read_trace
+from envbench.decisions.trace_file import read_trace
 from envbench.engine.local_executor import GIVEN, make_job, same_engine
 from envbench.engine.target import make_cell, target_of
 from envbench.model import Agreement, Trial, Verify

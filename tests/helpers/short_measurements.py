@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envbench.engine import pairs
+from envbench.experiments import pairs
 from envbench.experiments.run import rounds as run
 from envbench.model import Protocol
 

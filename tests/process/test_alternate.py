@@ -644,6 +644,7 @@ class OneBlock:
     """An experiment of one block."""
 
     name = "check"
+    block_seconds = 1.0
 
     def __init__(self, block: Block) -> None:
         self.block = block
@@ -653,9 +654,6 @@ class OneBlock:
 
     def left(self, plan: Plan, done: Sequence[BlockRecord]) -> int:
         return 0 if done else 1
-
-    def block_seconds(self, plan: Plan) -> float:
-        return 1.0
 
     def conclude(self, plan: Plan, done: Sequence[BlockRecord], facts: Any) -> None: ...
 

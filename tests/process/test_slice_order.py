@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from helpers.pair_factories import cycles, pairs_plan
 
-from envbench.engine import pairs
+from envbench.experiments import pairs
 from envbench.model import Job, Programme, Protocol
 from envbench.process import alternate
 from envbench.process.reply import WindowEnded

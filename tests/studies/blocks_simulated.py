@@ -27,7 +27,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations, product
-from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
 
@@ -41,7 +40,6 @@ from envbench.decisions.ranking import proven
 from envbench.stats.block_model import BlockModel, TrialRate, fit
 from envbench.stats.intervals import TWO_SIDED, t_quantile
 
-MEASUREMENT = Path(__file__).parents[2] / "docs" / "measurement.md"
 SESSIONS, SEED = 1000, 1
 CYCLES, PER_BLOCK = 40, 200  # slices of a trial; points of time per block
 LASTS = 3  # blocks: how long the drift remembers its level
@@ -294,7 +292,7 @@ def predicted(model: BlockModel, one: TrialRate, other: TrialRate) -> list[bool]
 @click.option("--sessions", default=SESSIONS, show_default=True)
 @click.option("--seed", default=SEED, show_default=True)
 def main(sessions: int, seed: int) -> None:
-    """Print the table, and put it into docs/measurement.md."""
+    """Print the table, and put it into docs/studies.md."""
     names = list(product(PLANS, NOISES))
     with ProcessPoolExecutor() as pool:  # each row has a seed of its own
         rows = list(pool.map(partial(row, sessions=sessions, seed=seed), names))
@@ -311,7 +309,7 @@ def main(sessions: int, seed: int) -> None:
     text = tabulate(rows, heads, tablefmt="github", disable_numparse=True)
     click.echo(text)
     if (sessions, seed) == (SESSIONS, SEED):
-        fill("blocks", text, MEASUREMENT)
+        fill("blocks", text)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ Each check is the command itself with real workers. It steps MuJoCo's Ant with `
 interpreters, one of which is slower (``planted.py``). The cells of the laptop's profile are checked
 in equal arms, as noise for ``check_traces.py`` to replay. Each finished check is a line of
 ``checks.jsonl`` beside the raw records of the checks. A check that has a line is not repeated. One
-that was stopped resumes. At the end the table of docs/check.md is computed from the raw records.
+that was stopped resumes. At the end the table of docs/studies.md is computed from the raw records.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from planted import TASK, make_arm
 from tabulate import tabulate
 
 from envbench.decisions.slowdown import ALL_STEPS, STEPS
-from envbench.engine.pairs import trial_of
 from envbench.experiments.check import stages as experiment
+from envbench.experiments.pairs import trial_of
 from envbench.model import BlockRecord, Plan
 from envbench.results import store
 
@@ -273,7 +273,7 @@ def durations(found: Sequence[Outcome]) -> str:
 )
 @click.option("--table", "only_table", is_flag=True, help="Run no check; only compute the table.")
 def main(results: Path, at_most: int, only: str | None, only_table: bool) -> None:
-    """Run the missing checks, and fill the table of docs/check.md."""
+    """Run the missing checks, and fill the table of docs/studies.md."""
     names = only.split(",") if only else [study.name for study in STUDIES]
     results = results.absolute()
     if not only_table:

@@ -36,8 +36,8 @@ from envbench.decisions.slowdown import (
     step_stages,
     usual_effect,
 )
-from envbench.engine.pairs import DEFAULT_PAIRS, cell_of
 from envbench.experiments.check.stages import PRECISE, SPREADS, precise_pairs, slices_of
+from envbench.experiments.pairs import DEFAULT_PAIRS, cell_of
 from envbench.model import Rule
 
 RULE = Rule()
@@ -129,7 +129,7 @@ def table(results: Path, checks: int, seed: int) -> str:
 @click.option("--checks", default=4000, show_default=True, help="Draw this many checks per cell.")
 @click.option("--seed", default=1, show_default=True)
 def main(results: Path, checks: int, seed: int) -> None:
-    """Print the table, and put it into docs/check.md."""
+    """Print the table, and put it into docs/studies.md."""
     text = table(results, checks, seed)
     click.echo(text)
     if results.absolute() == RESULTS:

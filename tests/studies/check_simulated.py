@@ -30,8 +30,8 @@ from envbench.decisions.slowdown import (
     of_cell,
     stages_of,
 )
-from envbench.engine.pairs import DEFAULT_PAIRS, QUADS
 from envbench.experiments.check.stages import PRECISE, SPREADS, precise_pairs
+from envbench.experiments.pairs import DEFAULT_PAIRS, QUADS
 from envbench.model import Rule
 
 CHECKS, SEED = 20_000, 1
@@ -195,7 +195,7 @@ def row(kind: str, checks: int, seed: int) -> list[str]:
 @click.option("--checks", default=CHECKS, show_default=True)
 @click.option("--seed", default=SEED, show_default=True)
 def main(checks: int, seed: int) -> None:
-    """Print the table, and put it into docs/check.md."""
+    """Print the table, and put it into docs/studies.md."""
     with ProcessPoolExecutor() as pool:  # each row has a seed of its own
         rows = list(pool.map(partial(row, checks=checks, seed=seed), LINES))
     heads = [

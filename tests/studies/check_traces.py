@@ -33,8 +33,8 @@ from other_rules import RULES, Rule, Side
 from tabulate import tabulate
 
 from envbench.decisions import slowdown
-from envbench.engine.pairs import DEFAULT_PAIRS, cell_of, trial_of
 from envbench.experiments.check.stages import BASELINE, CANDIDATE
+from envbench.experiments.pairs import DEFAULT_PAIRS, cell_of, trial_of
 from envbench.model import PairsDesign, Windows
 from envbench.model import Rule as OwnRule
 
@@ -194,7 +194,7 @@ def simulated_table(checks: int, seed: int) -> str:
 )
 @click.option("--seed", default=1, show_default=True)
 def main(results: Path, checks: int, seed: int) -> None:
-    """Print the tables, and put them into docs/check.md."""
+    """Print the tables, and put them into docs/studies.md."""
     traces = recorded(results)
     parts = {"rules-simulated": simulated_table(checks, seed)}
     if traces:

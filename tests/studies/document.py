@@ -1,4 +1,4 @@
-"""Exact bounds of shares, and filling a study's table in the docs."""
+"""Exact bounds of shares, and filling a study's table in docs/studies.md."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scipy.stats import beta
 
-CHECK = Path(__file__).parents[2] / "docs" / "check.md"
+STUDIES = Path(__file__).parents[2] / "docs" / "studies.md"
 
 
 def bounds(hits: int, of: int) -> tuple[float, float]:
@@ -25,7 +25,7 @@ def share(hits: int, of: int, digits: int = 2) -> str:
     return f"{100 * hits / of:.{digits}f} % ({100 * low:.{digits}f}–{100 * high:.{digits}f})"
 
 
-def fill(name: str, text: str, document: Path = CHECK) -> None:
+def fill(name: str, text: str, document: Path = STUDIES) -> None:
     """Put the text between the two markers ``<!-- study: NAME -->``."""
     mark = f"<!-- study: {name} -->"
     old = document.read_text(encoding="utf-8")

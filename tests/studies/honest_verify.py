@@ -5,7 +5,7 @@
     python tests/studies/honest_verify.py --only mujoco --backend mjx    # after its rule changed
 
 Each run is ``envbench verify`` itself with a seed of its own, so its actions, start states and
-lengths differ. Each finding is a line of ``findings.jsonl``. At the end the table of docs/verify.md
+lengths differ. Each finding is a line of ``findings.jsonl``. At the end the table of docs/studies.md
 is made from these lines.
 """
 
@@ -86,7 +86,7 @@ def report() -> str:
 @click.option("--only", default=",".join(FAMILIES), help="Families, separated by commas.")
 @click.option("--backend", default="all", help="Only this one.")
 @click.option("--at-most", default=RUNS, help="Runs of each family.")
-@click.option("--fill", "into_docs", is_flag=True, help="Put the table into docs/verify.md.")
+@click.option("--fill", "into_docs", is_flag=True, help="Put the table into docs/studies.md.")
 def main(only: str, backend: str, at_most: int, into_docs: bool) -> None:
     """Verify each family until it has its runs, and print the table."""
     FINDINGS.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ def main(only: str, backend: str, at_most: int, into_docs: bool) -> None:
                 file.writelines(lines)
     print(report())
     if into_docs:
-        fill("honest backends", report(), ROOT / "docs" / "verify.md")
+        fill("honest backends", report())
 
 
 if __name__ == "__main__":

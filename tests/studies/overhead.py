@@ -6,7 +6,7 @@
 This runs the benchmarks of ``tests/benchmarks``, each in its backend's own runtime, which is built
 if it is missing. Every result is a line of ``results/studies/overhead/measured.txt``, one JSON
 document each. An existing result is measured again only with ``--again``. Then both stay, and the
-table of docs/measurement.md shows both. A second table pools the results of each repeated
+table of docs/studies.md shows both. A second table pools the results of each repeated
 measurement. It takes about 40 minutes. Do not use the machine for anything else.
 """
 
@@ -36,7 +36,6 @@ from envbench.machine.host import fingerprint
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT / "tests" / "benchmarks"
 MEASURED = ROOT / "results" / "studies" / "overhead" / "measured.txt"
-DOCUMENT = ROOT / "docs" / "measurement.md"
 SLICE_S = 0.25
 # Since BUFFERED_SINCE, the backends of BUFFERED count in a buffer of bytes, no longer in a list.
 BUFFERED_SINCE = "2026-11-23T13"
@@ -205,8 +204,8 @@ def main(
         with MEASURED.open("a") as file:
             file.write(json.dumps(made) + "\n")
         click.echo("{:.4f} [{:.4f}, {:.4f}]".format(made["ratio"], *made["interval"]))
-    fill("overhead-together", together(), DOCUMENT)
-    fill("overhead", table(), DOCUMENT)
+    fill("overhead-together", together())
+    fill("overhead", table())
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ its plan is concluded. The next plan begins with another seed. After each kill i
   nothing is killed. A single kill is never recorded as a failure of the backend.
 
 It prints a table and exits with 1 if it found a fault. Each session is a line of
-``results/studies/kills/sessions.jsonl``, and they fill the table of docs/results.md. Do not change
+``results/studies/kills/sessions.jsonl``, and they fill the table of docs/studies.md. Do not change
 envbench while it runs: a plan is not resumed with other code.
 """
 
@@ -261,7 +261,7 @@ def keep(session: dict[str, Any]) -> None:
     with SESSIONS.open("a") as file:
         file.write(json.dumps(session) + "\n")
     sessions = [json.loads(line) for line in SESSIONS.read_text().splitlines()]
-    fill("kills", table(sessions), ROOT / "docs" / "results.md")
+    fill("kills", table(sessions))
 
 
 @click.command(help=(__doc__ or "").splitlines()[0])

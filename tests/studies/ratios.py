@@ -1,4 +1,4 @@
-"""How precisely does ``envbench run`` compare cells? The table of docs/measurement.md.
+"""How precisely does ``envbench run`` compare cells? The table of docs/studies.md.
 
     python tests/studies/ratios.py
 
@@ -44,7 +44,6 @@ from envbench.stats.without_stops import WithoutStops, pooled, without_stops
 
 RESULTS = Path(__file__).parents[2] / "results"
 FOLDERS = [RESULTS / "studies" / "ratios", *sorted(RESULTS.glob("epyc-vm*"))]
-MEASUREMENT = Path(__file__).parents[2] / "docs" / "measurement.md"
 
 
 Logs = dict[tuple[str, str], tuple[float, float]]  # cells -> logarithm of the ratio, half-width
@@ -226,7 +225,7 @@ def show(name: str, rows: list[list[object]], heads: list[str]) -> None:
     """Print a table, and fill it into the docs."""
     text = tabulate(rows, headers=heads, tablefmt="github", disable_numparse=True)
     click.echo(text)
-    fill(name, text if rows else "No plan has been measured twice yet.", MEASUREMENT)
+    fill(name, text if rows else "No plan has been measured twice yet.")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ in rounds of random order, so that each length is measured in the same hours. Th
 computed from the slices of each pair: from all slices, from the faster half of each side, and from
 the interquartile mean of neighbours' ratios. The less an effect differs between equal pairs, the
 better. Pairs are lines of ``results/studies/slice-length/pairs.jsonl``. The table is in
-docs/check.md.
+docs/studies.md.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from document import fill
 from tabulate import tabulate
 
 from envbench.decisions import slowdown
-from envbench.engine import pairs
 from envbench.engine import request as cells
 from envbench.engine.local_executor import LocalExecutor
 from envbench.engine.request import CellRequest
 from envbench.engine.target import Target
+from envbench.experiments import pairs
 from envbench.experiments.check import sources
 from envbench.machine import choose, fingerprint, lock, usable_cores
 from envbench.model import Block, Programme, Trial, arm_key
@@ -143,7 +143,7 @@ def spread(effects: Sequence[float]) -> str:
 @click.option("--results", type=click.Path(path_type=Path), default=RESULTS)
 @click.option("--pairs", default=12, show_default=True, help="Pairs per cell and length.")
 def main(results: Path, pairs: int) -> None:
-    """Measure the missing pairs, and fill the table of docs/check.md."""
+    """Measure the missing pairs, and fill the table of docs/studies.md."""
     path = results / "pairs.jsonl"
     with lock.acquire(wait=True, on_wait=click.echo):
         make_all(path, pairs)

@@ -18,7 +18,7 @@ windows of 10 ms, of the backends that do not: which slice, after which lead-in,
 later steps?
 
 Slices are lines of ``results/studies/switching/slices.jsonl``. The tables are in
-docs/measurement.md.
+docs/studies.md.
 """
 
 from __future__ import annotations
@@ -57,7 +57,6 @@ from envbench.stats.intervals import TWO_SIDED, t_quantile
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "studies" / "switching"
-MEASUREMENT = ROOT / "docs" / "measurement.md"
 SLICES_S = (0.1, 0.25, 0.5, 1.0)
 STRETCH_S = 3.0  # of each backend
 LEADS_MS = (0, 5, 10, 20)
@@ -467,7 +466,7 @@ def read(path: Path) -> list[Made]:
 @click.option("--long", "long_", default=2, show_default=True, help="Sessions of long profiles.")
 @click.option("--pools", default=2, show_default=True, help="Sessions of pools and processes.")
 def main(results: Path, sessions: int, large: int, long_: int, pools: int) -> None:
-    """Measure the missing sessions, and fill the tables of docs/measurement.md."""
+    """Measure the missing sessions, and fill the tables of docs/studies.md."""
     path = results / "slices.jsonl"
     results.mkdir(parents=True, exist_ok=True)
     with lock.acquire(wait=True, on_wait=click.echo):
@@ -490,7 +489,7 @@ def main(results: Path, sessions: int, large: int, long_: int, pools: int) -> No
     for name, text in tables.items():
         click.echo(f"{text}\n")
         if results.absolute() == RESULTS:
-            fill(name, text, MEASUREMENT)
+            fill(name, text)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from helpers.command_line import ROOT
 from helpers.record_factories import make_cell, make_run, make_windows
 
 from envbench.decisions.session import session
-from envbench.engine import pairs
+from envbench.experiments import pairs
 from envbench.model import ArmFact, Behaviour, BlockRecord, Plan, Rule, TrialRecord
 
 STUDIES = ROOT / "tests" / "studies"
@@ -157,13 +157,15 @@ def test_a_table_is_written_between_its_markers(tmp_path: Path) -> None:
         fill("y", "", page)
 
 
-def test_docs_check_has_markers_for_every_table() -> None:
-    page = (ROOT / "docs" / "check.md").read_text()
+def test_the_page_of_studies_has_markers_for_every_table() -> None:
+    page = (ROOT / "docs" / "studies.md").read_text()
     for name in (
-        "check-simulated", "slice-length", "check-live", "check-resampled", "rules-recorded",
-        "rules-simulated",
+        "blocks", "check-live", "check-resampled", "check-simulated", "episode-power",
+        "honest backends", "held-out", "kills", "overhead", "overhead-together", "ratios",
+        "ratios-again", "recovery", "rules-recorded", "rules-simulated", "slice-length",
+        "slices-and-lead-ins", "switching", "without-a-stop", "without-stops",
     ):  # fmt: skip
-        assert page.count(f"<!-- study: {name} -->") == 2
+        assert page.count(f"<!-- study: {name} -->") == 2, name
 
 
 def test_simulated_effects_equal_those_of_the_rule(scripts: None) -> None:

@@ -26,15 +26,15 @@ import msgspec
 from envbench import backends
 from envbench.decisions import slowdown
 from envbench.decisions.slowdown import FEWEST_PAIRS, STEPS, Stage
-from envbench.engine import pairs, resume
+from envbench.engine import resume
 from envbench.engine.availability import KERNEL_ARM, Arm, Say, kernel_arm
 from envbench.engine.campaign import Campaign
-from envbench.engine.experiment import Done, Experiment, Facts, Site
-from envbench.engine.pairs import cell_of, disturbed, trial_of
+from envbench.engine.experiment import Done, Facts, Site
 from envbench.engine.request import CellRequest, Chosen
 from envbench.engine.resume import Recorded
 from envbench.engine.target import Target, kernel_target, target_of
 from envbench.errors import StorageError, UsageError
+from envbench.experiments import pairs
 from envbench.experiments.check.stages import (
     CANDIDATE,
     CellVerdict,
@@ -43,6 +43,7 @@ from envbench.experiments.check.stages import (
     not_too_many,
     pairs_of,
 )
+from envbench.experiments.pairs import PairsExperiment, cell_of, disturbed, trial_of
 from envbench.model import (
     Block,
     BlockRecord,
@@ -67,7 +68,7 @@ DRIFT = 0.10  # between two times, on a shared machine: docs/measurement.md
 
 
 @dataclass(frozen=True, kw_only=True)
-class BaselineExperiment(Experiment[dict[str, Failure]]):
+class BaselineExperiment(PairsExperiment[dict[str, Failure]]):
     """Steps each cell alternately with the reference kernel, in one pair per round."""
 
     targets: Sequence[Target] = ()  # if empty, what ``cells`` asks for
@@ -76,7 +77,6 @@ class BaselineExperiment(Experiment[dict[str, Failure]]):
     purpose: str = ""  # to save rates; or to compare them with a file, whose hash it has
 
     name: ClassVar[str] = "baseline"
-    unit: ClassVar[str] = "process pair"
     longest_pause_s: ClassVar[float | None] = 3600.0
     watches_code: ClassVar[bool] = True
 
@@ -91,12 +91,6 @@ class BaselineExperiment(Experiment[dict[str, Failure]]):
     def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[Arm]:
         kernel = kernel_target(site.profile.name)
         return [kernel_arm(KERNEL_ARM, kernel), *super().arms(targets, site, say)]
-
-    def place(self, plan: Plan, block: Block | BlockRecord) -> str:
-        return pairs.place(plan, block)
-
-    def remaining(self, plan: Plan, done: Done) -> list[tuple[int, Cell]]:
-        return pairs.rounds(plan, plan.cells, done)
 
     def block(self, plan: Plan, todo: tuple[int, Cell]) -> Block:
         number, cell = todo

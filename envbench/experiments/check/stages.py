@@ -9,7 +9,7 @@ exchanged; its second stage decides its verdict.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -18,15 +18,22 @@ import msgspec
 from envbench import backends, families
 from envbench.decisions import slowdown
 from envbench.decisions.slowdown import FEWEST_PAIRS, Slices, Stage, Verdict
-from envbench.engine import pairs
 from envbench.engine.availability import Arm, Say
-from envbench.engine.experiment import Done, Experiment, Facts, Site, one_per_arm
-from envbench.engine.pairs import DEFAULT_PAIRS, cell_of, disturbed, pair_seconds, trial_of
+from envbench.engine.experiment import Done, Facts, Site, one_per_arm
 from envbench.engine.request import CellRequest, Chosen, choose
 from envbench.engine.target import Target
 from envbench.errors import UsageError
+from envbench.experiments import pairs
 from envbench.experiments.check import sources
 from envbench.experiments.check.sources import WORKING_TREE, Source
+from envbench.experiments.pairs import (
+    DEFAULT_PAIRS,
+    PairsExperiment,
+    cell_of,
+    disturbed,
+    pair_seconds,
+    trial_of,
+)
 from envbench.model import (
     MOST_ROUNDS,
     Block,
@@ -120,10 +127,11 @@ class CellVerdict:
     resets: int = 0  # episodes that ended in them
     compared: int = 0  # slices whose last results were compared between the arms
     different: int = 0  # of these
+    engines: list[str] = field(default_factory=list)  # baseline's, candidate's, if they differ
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckExperiment(Experiment[list[CellVerdict]]):
+class CheckExperiment(PairsExperiment[list[CellVerdict]]):
     """Is the candidate slower than the baseline? Two stages of fixed size."""
 
     cells: CellRequest = CellRequest()
@@ -133,7 +141,6 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
     size: Size = field(default_factory=Size)
 
     name: ClassVar[str] = "check"
-    unit: ClassVar[str] = "process pair"
     own_runtimes: ClassVar[bool] = False
     watches_code: ClassVar[bool] = True
 
@@ -157,7 +164,7 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
         return [sources.make(each, target, say) for target in one_per_arm(targets) for each in both]
 
     def place(self, plan: Plan, block: Block | BlockRecord) -> str:
-        return f"stage {block.stage}, {pairs.place(plan, block)}"
+        return f"stage {block.stage}, {super().place(plan, block)}"
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, int, Cell]]:
         """(stage, number, cell) of each pair. Stage two begins when stage one is complete."""
@@ -237,6 +244,7 @@ def verdict(
         resets=sum(sum(trial.measured.resets) for trial in trials),
         compared=compared,
         different=different,
+        engines=_engines(trials, facts or {}),
     )
 
 
@@ -293,6 +301,13 @@ def same_results(own: Sequence[BlockRecord], facts: Facts) -> tuple[int, int]:
             same = [one == other and ends == others for one, other, ends, others in both]
             compared, different = compared + len(same), different + same.count(False)
     return compared, different
+
+
+def _engines(trials: Iterable[TrialRecord], facts: Facts) -> list[str]:
+    """The engines of the arms, the baseline's first; empty if they are the same."""
+    found = {trial.arm: str(_engine(trial, facts)) for trial in trials}
+    both = [found.get(arm, "") for arm in (BASELINE, CANDIDATE)]
+    return both if len({*both}) > 1 else []
 
 
 def _engine(trial: TrialRecord, facts: Facts) -> Any:

@@ -70,10 +70,12 @@ def _preview(experiment: RunExperiment, options: Options) -> Preview:
     unable, left_out = set(), set()
     for target in one_per_arm(targets):
         backend, cell = target.backend, target.cell
-        status = runtimes.status(backend, options.pythons, cell.env, cell.workload)
+        place = backend, options.pythons, cell.env, cell.workload
+        status = runtimes.status(*place)
         if status.state != "ready" and backend.name not in to_build:
             unable.add(arm_key("", cell))
-            if experiment.missing == "leave out" or status.state == "needs-setup":
+            not_made = status.state == "needs-setup" and not runtimes.find(*place).ready
+            if experiment.missing == "leave out" or not_made:
                 left_out.add(arm_key("", cell))  # the others are recorded as failures
             lacking.append(
                 Lacking(backend=backend.name, env=cell.env, reason=status.reason, fix=status.fix)

@@ -19,8 +19,14 @@ from envbench.backends import Backend
 from envbench.backends.builtin import KERNELS
 from envbench.decisions.session import Session, session
 from envbench.engine.availability import KERNEL_ARM, Arm, Say, kernel_arm
-from envbench.engine.experiment import Done, Experiment, Facts, Missing, Site
-from envbench.engine.pairs import seed_of_round
+from envbench.engine.experiment import (
+    Done,
+    Experiment,
+    Facts,
+    Missing,
+    Site,
+    seed_of_round,
+)
 from envbench.engine.request import CellRequest, Chosen, choose
 from envbench.engine.target import MOST_TRACED, Target, kernel_target, reference_of
 from envbench.experiments.run.dealing import Dealt, deal
@@ -55,7 +61,7 @@ MOST_SPOT = 1_000  # steps of all environments that it traces
 
 
 class Slices(NamedTuple):
-    """Seconds of a slice, and of the untimed steps before it. docs/measurement.md has the study."""
+    """Seconds of a slice, and of the untimed steps before it. docs/studies.md says why."""
 
     seconds: float = 0.1
     lead_in_s: float = 0.01

@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 from envbench import backends
 from envbench.model import Fingerprint, Run, RuntimeFact, Windows, fields
+from envbench.report.machine_results import MachineResults, in_order
 from envbench.report.tables.details import shown_command
 from envbench.report.tables.footnotes import hardware, of_entry
-from envbench.report.tables.machine_results import MachineResults, in_order
 from envbench.report.tables.table import Entry, Table, entries
 from envbench.results.measured_cells import Measured
 from envbench.stats.summary import rate
@@ -106,8 +106,8 @@ def code_of(found: Measured) -> str:
 
 
 def _wrapped(code: str) -> str:
-    """The code with each long call that makes something in several lines, as a card shows it. Code
-    of a record that is no Python stays as it is."""
+    """The code with each long call that makes something in several lines, as a card shows it. Recorded
+    code that is not Python stays as it is."""
     try:
         statements = ast.parse(code).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -174,20 +174,10 @@ def _slices(run: Run, most: int) -> list[list[float | str]]:
     Measuring follows the warm-up. Lead-ins are left out. Neighbours are joined where a run has many
     slices.
     """
-    warm = _warm(run.warmup)
+    warm = run.warmup.without_gap if run.warmup.whole else 0
     end = run.warmup.start_ns[warm - 1] + run.warmup.ns[warm - 1] if warm else 0
     found = _joined(run, run.warmup, warm, 0, 0, max(1, most // 4))
     return found + _joined(run, run.measured, len(run.measured.ns), end, 1, most)
-
-
-def _warm(windows: Windows) -> int:
-    """How many windows are the warm-up itself: each begins where the one before it ended. Lead-ins
-    come after it, each with its slice."""
-    if not windows.whole:
-        return 0
-    begins = [0, *(a + b for a, b in zip(windows.start_ns, windows.ns, strict=True))]
-    each = zip(windows.start_ns, begins, strict=False)
-    return next((i for i, (own, end) in enumerate(each) if i and own != end), len(windows.ns))
 
 
 def _joined(

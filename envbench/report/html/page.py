@@ -28,7 +28,7 @@ from envbench.report.html.cells import (
     slices_per_run,
 )
 from envbench.report.html.sections import Sections
-from envbench.report.tables.machine_results import MachineResults, machine_results
+from envbench.report.machine_results import MachineResults, machine_results
 from envbench.report.tables.table import TIE, Entry
 from envbench.results.selection import Selection
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from envbench import backends
 from envbench.model import fields
+from envbench.report.conclusion import BASE, Conclusion, conclude
 from envbench.report.html.cells import ALL_CELLS, Cells, address, all_cells, code_of
+from envbench.report.machine_results import MachineResults
 from envbench.report.plots.picture import chart
 from envbench.report.tables import costs, details, overview
 from envbench.report.tables.build import build, build_published
-from envbench.report.tables.conclusion import BASE, Conclusion, conclude
-from envbench.report.tables.machine_results import MachineResults
 from envbench.report.tables.table import Existing, Table, note_once
 from envbench.results.measured_cells import Measured
 from envbench.text import counted, one_line

@@ -161,6 +161,7 @@ _PLAIN = re.compile(
     r"^\|.*\|\s*([≈≠] )?(\*\*)?\d+\.\d\d(\*\*)?( at \d+)?\s*(<sup>|\|)", re.MULTILINE
 )
 _ROUNDED = re.compile(r"^\|.*\d ±[\d.]+ %", re.MULTILINE)
+_BLOCK = re.compile(r"^<!-- ([^\n]*) -->$.*?^<!-- \1 -->$", re.DOTALL | re.MULTILINE)
 # Blocks whose numbers have two decimals in any style
 _ALWAYS = re.compile(
     r"<!-- ([^\n]* \(published\) - [^\n]*|envbench: (?:costs|commands|equal work)) -->"
@@ -170,8 +171,8 @@ _ALWAYS = re.compile(
 
 
 def is_plain(text: str) -> bool:
-    """Do the document's tables have figures of two decimals, and none with an interval?"""
-    text = _ALWAYS.sub("", text)
+    """Do the document's marked tables have figures of two decimals, and none with an interval?"""
+    text = "\n".join(found[0] for found in _BLOCK.finditer(_ALWAYS.sub("", text)))
     return _PLAIN.search(text) is not None and _ROUNDED.search(text) is None
 
 

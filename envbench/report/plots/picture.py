@@ -14,7 +14,7 @@ import msgspec
 
 from envbench import backends
 from envbench.model import Published, digest
-from envbench.report.tables.machine_results import MachineResults, backend_order
+from envbench.report.machine_results import MachineResults, backend_order
 from envbench.results.measured_cells import Measured
 
 FOLDER = "plots"  # beside the document that links to them

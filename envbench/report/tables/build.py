@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from envbench import backends
 from envbench.decisions.ranking import best_of_columns
+from envbench.report.machine_results import MachineResults, backend_order
 from envbench.report.tables import footnotes
 from envbench.report.tables.costs import COSTS, usual_costs
-from envbench.report.tables.machine_results import MachineResults, backend_order
 from envbench.report.tables.table import Entry, Existing, Row, Table, bare, grid
 from envbench.results.measured_cells import Measured
 from envbench.text import markdown

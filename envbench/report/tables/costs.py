@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
+from envbench.report.machine_results import MachineResults
 from envbench.report.tables.footnotes import quick
-from envbench.report.tables.machine_results import MachineResults
 from envbench.report.tables.table import Entry, Table, grid, note_once
 from envbench.stats.costs import Costs
 from envbench.stats.summary import Summary

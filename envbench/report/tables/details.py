@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from envbench.model import Fingerprint, Plan
+from envbench.report.machine_results import MachineResults, in_order
 from envbench.report.tables.footnotes import hardware
-from envbench.report.tables.machine_results import MachineResults, in_order
 from envbench.report.tables.table import Entry, Table, entries, grid
 from envbench.results.measured_cells import lines_by_file
 from envbench.text import code, markdown

@@ -13,7 +13,7 @@ from envbench import backends, families
 from envbench.decisions.equal_work import spot_check
 from envbench.machine import Profile
 from envbench.model import Failure, Fingerprint, Published
-from envbench.report.tables.machine_results import MachineResults
+from envbench.report.machine_results import MachineResults
 from envbench.results.measured_cells import Measured, Verified
 from envbench.text import counted, listed, markdown, percent
 

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from envbench import backends, families
 from envbench.decisions.ranking import near
-from envbench.report.tables.conclusion import (
+from envbench.report.conclusion import (
     BASE,
     Conclusion,
     best_of_rows,
     conclude,
     leading,
 )
+from envbench.report.machine_results import MachineResults, family_title
 from envbench.report.tables.footnotes import (
     NOT_RANKED,
     OPENING,
@@ -27,7 +28,6 @@ from envbench.report.tables.footnotes import (
     of_other_session,
     quick,
 )
-from envbench.report.tables.machine_results import MachineResults, family_title
 from envbench.report.tables.table import TIE, Entry, Table, entries, grid
 from envbench.results.measured_cells import Measured
 from envbench.text import counted, listed, markdown, rounded

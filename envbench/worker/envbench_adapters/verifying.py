@@ -17,11 +17,14 @@ def predict(given: Trace, bank: List[Any], environments: List[Forced]) -> Trace:
     """What each step of a trace should have given, by one environment per traced one."""
     columns = [_column(given, bank, index, each) for index, each in enumerate(environments)]
     start, observations, rewards, *ends = (np.stack(each, axis=1) for each in zip(*columns))
-    return Trace(observations, rewards, ends[0], start, given.same_step, truncated=ends[1])
+    resets = ends[2].sum(axis=1)
+    own = given.same_step
+    return Trace(observations, rewards, ends[0], start, own, truncated=ends[1], resets=resets)
 
 
 def _column(given: Trace, bank: List[Any], index: int, environment: Forced) -> Tuple[Any, ...]:
-    """The start, observations, rewards and ends of one environment, as arrays.
+    """The start of one environment, then of each row its observation, its reward, if the episode
+    ends, if only a time limit ends it, and if it ends within the row; as arrays.
 
     A row may be several steps. If an episode ends before the last of them, the start of the next
     one was not seen. Then the trace's own row is returned, which agrees with itself.
@@ -36,20 +39,22 @@ def _column(given: Trace, bank: List[Any], index: int, environment: Forced) -> T
     for row, last in enumerate(last_steps[:count]):
         seen, over = given.observations[row, index], given.ended[row, index]
         if resets or restarted[row]:
-            rows.append((environment.begin(seen), 0.0, False, False))
+            rows.append((environment.begin(seen), 0.0, False, False, False))
         else:
             own = given.actions
             actions = [
                 bank[call % len(bank)][index] if own is None else own[call, index]
                 for call in range(made, last + 1)
             ]
+            lost = environment.lost
             found = _followed(environment, before, actions, seen)
+            within = found is None and not lost
             if found is None:
                 cut = given.truncated is not None and bool(given.truncated[row, index])
                 found = (seen, float(given.rewards[row, index]), bool(over), cut)
             if (over and given.same_step) or (found[2] and not over):
                 found = (environment.begin(seen), *found[1:])
-            rows.append(found)
+            rows.append((*found, within))
         resets = bool(over) and not given.same_step
         before, made = seen, last + 1
     environment.finish()

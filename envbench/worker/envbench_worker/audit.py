@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import time
 from itertools import cycle, islice
-from multiprocessing import active_children
 from random import Random, SystemRandom
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
 from envbench_worker.contract import COUNTERS, MOST_TRACED, Adapter, Counts, Job, Trace, named
+from envbench_worker.sensors import process_tree
 
 STRIDES = (1, 2, 3, 5, 8, 13)  # vector steps per ``run``: the count must be right for any number
 LENGTHS = (2, 3, 5, 8, 13, 20, 40)  # of longer calls in lock-step, at most a third of all steps
@@ -55,6 +55,7 @@ def lock_steps(
     observations: List[Any] = []
     outcomes: List[List[Any]] = []
     at: List[int] = []
+    resets: List[int] = []
     held = [(first, np.array(first))]  # arrays, and their copies
     reused, made = False, 0
     lengths = call_lengths(calls if several else 0)
@@ -63,7 +64,7 @@ def lock_steps(
         stride = 1 if ended else min(next(lengths, 1), calls - made)  # after an end comes a reset
         if choose is not None:
             batches[made] = choose(held[-1][1], batches[made])
-        adapter.batches = iter(batches[made : made + stride])
+        adapter.batches = cycle(batches[made : made + stride])  # as in a measurement
         counts = adapter.run(stride)
         if emit is not None:
             emit(progress(stride, counts))
@@ -77,6 +78,7 @@ def lock_steps(
         seen, *outcome = found[:4]
         outcomes.append([np.asarray(each)[columns] for each in outcome])
         at.append(made - 1)
+        resets.append(counts.resets)
         held.append((seen, np.array(seen)))
         if made - 1 in kept:
             observations.append(held[-1][1][columns])
@@ -93,6 +95,7 @@ def lock_steps(
         columns=columns,
         actions=np.stack([np.asarray(batch)[columns] for batch in batches]),
         at=np.array(at),
+        resets=np.array(resets) if len(columns) == adapter.job.numenv else None,
         truncated=truncated & ~terminated,
         by_run=True,
     )
@@ -106,7 +109,7 @@ def followed(adapter: Adapter, calls: int) -> Optional[Trace]:
     actions = trace.actions
     if actions is None and adapter.job.observed is not None:
         actions = np.stack([np.asarray(each) for each in islice(cycle(adapter.bank), calls)])
-    return trace._replace(actions=actions, at=None, restarted=None, by_run=False)
+    return trace._replace(actions=actions, at=None, restarted=None, resets=None, by_run=False)
 
 
 def call_lengths(calls: int) -> Iterator[int]:
@@ -170,7 +173,7 @@ def joined(trace: Trace, later: Trace) -> Trace:
     one."""
     calls = len(trace.actions)
     none = np.zeros_like(later.rewards[:1])
-    resets = trace.restarted
+    before = trace.restarted
     parts = {
         "observations": (trace.observations, later.start, later.observations),
         "rewards": (trace.rewards, none, later.rewards),
@@ -179,11 +182,13 @@ def joined(trace: Trace, later: Trace) -> Trace:
         "actions": (trace.actions, later.actions[:1], later.actions),
         "at": (trace.at, [calls], calls + 1 + later.at),
         "restarted": (
-            np.zeros(len(trace.rewards), np.bool_) if resets is None else resets,
+            np.zeros(len(trace.rewards), np.bool_) if before is None else before,
             [True],
             np.zeros(len(later.rewards), np.bool_),
         ),
     }
+    if trace.resets is not None:
+        parts["resets"] = (trace.resets, [0], later.resets)
     together: Dict[str, Any] = {name: np.concatenate(each) for name, each in parts.items()}
     return trace._replace(reused=trace.reused or later.reused, **together)
 
@@ -230,7 +235,7 @@ def count_twice(adapter: Adapter, calls: int, emit: Emit, own: bool) -> Dict[str
         frames = None if again is None or frames is None else frames + again
         steps, resets, made = steps + counts.steps, resets + counts.resets, made + stride
         emit(progress(stride, counts))
-    if not own and not seen and active_children():  # its environments are in other processes
+    if not own and not seen and len(process_tree(os.getpid())) > 1:  # its environments are there
         frames = seen = None
     found = {"calls": made, "steps": steps, "resets": resets, "frames": frames}
     return dict(found, counted_by=adapter.counted_by if own or seen is not None else "")

@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbench.cli.conduct import Display
-from envbench.engine import pairs, resume
+from envbench.engine import resume
 from envbench.engine.campaign import Experiment
 from envbench.engine.resume import Recorded, differences, find
+from envbench.experiments import pairs
 from envbench.experiments.check.stages import CheckExperiment
 from envbench.experiments.noise import NoiseExperiment
 from envbench.model import ArmFact, Behaviour, Block, BlockRecord, EndedRecord, PairsDesign, Plan

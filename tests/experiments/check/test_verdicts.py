@@ -12,7 +12,6 @@ from helpers.record_factories import make_cell, make_failure, make_windows
 
 from envbench.backends import registry
 from envbench.cli.check_verdicts import EXIT_CODES, document, markdown, sentences
-from envbench.engine.pairs import DEFAULT_PAIRS, pair_seconds, slicing
 from envbench.errors import UsageError
 from envbench.experiments.check.stages import (
     MOST_PRECISE_PAIRS,
@@ -22,6 +21,7 @@ from envbench.experiments.check.stages import (
     overall,
     verdict,
 )
+from envbench.experiments.pairs import DEFAULT_PAIRS, pair_seconds, slicing
 from envbench.model import BlockRecord, Cell, PairsDesign, Protocol, Rule
 from envbench.text import markdown as escaped
 

@@ -255,3 +255,38 @@ def test_an_engine_that_is_no_text_is_compared_as_one() -> None:
     lists = [SimpleNamespace(facts={"work": {"engine": ["mujoco", each]}}) for each in (3, 4)]
     assert not local_executor.same_engine(*lists)
     assert local_executor.same_engine(lists[0], SimpleNamespace(facts={"work": {"engine": ""}}))
+
+
+def test_a_refusal_stays_when_the_cell_is_measured_again() -> None:
+    cell, work = make_cell("subprocess", 2), dict(families.get("atari").work["env"])
+    far = make_agreement(steps=60, observations=[Apart(median=9.0, p90=9.0, largest=9.0)])
+    records: list[Any] = [make_fact()]
+    for plan_id, agreement in (("first", far), ("later", make_agreement(steps=60))):
+        records.append(make_plan([cell], plan_id=plan_id))
+        records += [
+            make_run(
+                cell,
+                plan_id=plan_id,
+                round=number,
+                facts={"work": work},
+                agreement=agreement if number else None,
+                started_utc=f"2026-01-0{1 + (plan_id == 'later')}T00:00:00Z",
+            )
+            for number in range(5)
+        ]
+    (found,) = select(records).measured
+    assert found.plan_id == "later"
+    assert found.doubt == "a spot check refused another figure of its row"
+
+
+def test_a_plugin_without_a_spot_check_is_not_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it says of itself: here, that it steps on a device."""
+    honest = backends.get("for-loop")
+    own = msgspec.structs.replace(honest, name="mine")
+    monkeypatch.setattr(backends.BACKENDS, "loaded", ({**backends.registry(), "mine": own}, []))
+    cells = [make_cell("mine", 2), make_cell("mine", 2, env="box2d", task="LunarLander-v3")]
+    for cell, doubted in zip(cells, (True, False), strict=True):
+        runs = [make_run(cell, round=number) for number in range(5)]
+        (found,) = select([make_fact(), make_plan([cell]), *runs]).measured
+        assert found.fps is not None
+        assert bool(found.doubt) == doubted

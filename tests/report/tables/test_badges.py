@@ -17,9 +17,9 @@ from envbench.model import (
     Audit,
     Verification,
 )
+from envbench.report.machine_results import machine_results
 from envbench.report.markdown.table_text import parse, render
 from envbench.report.tables.build import build
-from envbench.report.tables.machine_results import machine_results
 from envbench.results.selection import select
 
 FASTEST, SECOND = "**3,200.0 ±0 %**", "**1,600.0 ±0 %**"

@@ -19,8 +19,8 @@ from helpers.record_factories import (
 from envbench.decisions.equal_work import judge
 from envbench.machine import Match, Profile, Table
 from envbench.model import Audit, Fingerprint, Plan, Run, digest
+from envbench.report.machine_results import MachineResults, machine_results
 from envbench.report.tables import footnotes
-from envbench.report.tables.machine_results import MachineResults, machine_results
 from envbench.results.measured_cells import Verified
 from envbench.results.selection import select
 from envbench.text import markdown

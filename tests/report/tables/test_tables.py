@@ -20,12 +20,12 @@ from msgspec import structs
 from envbench.machine import Match, Profile, Table
 from envbench.model import Plan, Run, digest
 from envbench.report.contents import block_contents
+from envbench.report.machine_results import machine_results
 from envbench.report.markdown.blocks import find
 from envbench.report.markdown.document import block_text, extended, filled, fresh
 from envbench.report.markdown.table_text import render, split_row
 from envbench.report.tables import footnotes
 from envbench.report.tables.costs import FIRST_STEP, cost_texts
-from envbench.report.tables.machine_results import machine_results
 from envbench.report.tables.table import Entry
 from envbench.report.tables.table import Table as Rows
 from envbench.results.selection import select

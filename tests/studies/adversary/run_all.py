@@ -136,6 +136,8 @@ CHEATS = [
     Case("recount-lies", "classic_control", C + "RecountLies"),
     Case("fakes-time", "mujoco", C + "FakesTime"),
     Case("ends-inside", "atari", C + "EndsInside"),
+    Case("hides-ends", "mujoco", C + "HidesEnds"),
+    Case("hides-ends", "classic_control", C + "HidesEnds"),
     *both("counts-in-flight", C + "CountsInFlight", believe="found"),
     *both("fakes-the-rest", C + "FakesTheRest", base="envpool-async"),
     *both("ring-of-two", C + "RingOfTwo"),

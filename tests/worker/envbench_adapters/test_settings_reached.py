@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from envbench import backends, families
-from envbench.decisions.arrays import read_trace
+from envbench.decisions.trace_file import read_trace
 from envbench.model import Family
 from envbench.process.code_hash import WORKER_PATH
 from envbench.testing import verified

@@ -106,6 +106,34 @@ class EndsInside(Switch):
         self._set(False, int(self.job.frame_skip))
 
 
+class _HidesEnds(gymnasium.Wrapper):
+    hidden = False
+
+    def step(self, action):
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        if self.hidden:
+            terminated = truncated = False
+        return observation, reward, terminated, truncated, info
+
+
+class HidesEnds(ForLoop):
+    """Examines ends in the last step of each call only, so it hardly ever resets."""
+
+    def make_vector(self):
+        honest = super().make_vector()
+        return SyncVectorEnv([lambda env=env: _HidesEnds(env) for env in honest.envs])
+
+    def run(self, calls):
+        if calls == 1:
+            return super().run(1)
+        counts = []
+        for hidden, number in ((True, calls - 1), (False, 1)):
+            for env in self.envs.envs:
+                env.hidden = hidden
+            counts.append(super().run(number))
+        return Counts(*map(sum, zip(*counts)))
+
+
 class CountsInFlight(ForLoop):
     """Counts the batch that was sent and not received. The next call does not continue it."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from envbench import backends, families
+from envbench.decisions.session import Session
 from envbench.machine import Profile, Profiles, Table, profile_for_host
 from envbench.model import Family, Published, Section
 from envbench.results.measured_cells import Measured, Verified
@@ -21,7 +22,7 @@ from envbench.text import comment, percent, rounded
 class MachineResults:
     """One table's content. ``title`` is the machine's. ``published`` have their own table.
 
-    ``plain``: figures have two decimals, and no interval.
+    ``main`` is the plan that the selection prefers. ``plain``: figures have two decimals, and no interval.
     """
 
     machine: str
@@ -35,6 +36,7 @@ class MachineResults:
     published: list[Published] = field(default_factory=list)
     verified: dict[str, Verified] = field(default_factory=dict)
     relations: Relations = field(default_factory=Relations)
+    main: str = ""
     plain: bool = False
 
     @cached_property
@@ -143,9 +145,11 @@ class MachineResults:
 
     @cached_property
     def session(self) -> str:
-        """The plan that most of the shown figures are of, the newest of several: only these are
-        ranked."""
+        """The plan whose figures are ranked. If ``main`` has none, because all were refused: the
+        plan that most of the shown figures are of, the newest of several."""
         plans = Counter(found.plan_id for found in self.with_figures)
+        if self.main in plans:
+            return self.main
         began = {found.plan_id: found.plan.started_utc for found in self.with_figures}
         return max(plans, key=lambda name: (plans[name], began[name], name), default="")
 
@@ -165,14 +169,14 @@ class MachineResults:
 
     def leading_rows(self, figures: Iterable[Measured]) -> list[Measured]:
         """The best of these figures, followed by the highest of each other row that ties with it.
-        The list is empty if only one row competes, or if they did not alternate."""
+        The list is empty if only one row competes, or if their ratios have no intervals."""
         rows: dict[str, list[Measured]] = defaultdict(list)
         for found in figures:
             if self.competes(found):
                 rows[found.label].append(found)
-        if len(rows) < 2:
+        session = next(iter(rows.values()))[0].session if len(rows) > 1 else Session()
+        if not session.resolves:
             return []
-        session = next(iter(rows.values()))[0].session
         best, ties = session.best_row({name: [e.cell for e in row] for name, row in rows.items()})
         if best is None:
             return []
@@ -182,11 +186,12 @@ class MachineResults:
 
     def leading(self, column: Iterable[Measured]) -> list[Measured]:
         """The best of several measurements, followed by those that tie with it. The list is empty
-        if only one competes, or if they did not alternate."""
+        if only one competes, or if their ratios have no intervals."""
         able = {found.cell.key: found for found in column if self.competes(found)}
-        if len(able) < 2:
+        session = next(iter(able.values())).session if len(able) > 1 else Session()
+        if not session.resolves:
             return []
-        ranking = next(iter(able.values())).session.ranking(each.cell for each in able.values())
+        ranking = session.ranking(each.cell for each in able.values())
         return [able[key] for key in (ranking.best, *ranking.ties) if key is not None]
 
     def competes(self, found: Measured) -> bool:
@@ -334,6 +339,7 @@ def _results(
         ceilings=ceilings,
         measured=group.get(key, []),
         relations=selection.relations,
+        main=selection.sessions.get((name, *key), ""),
         verified={
             row[-1]: found
             for row, found in selection.verified.items()

@@ -1,6 +1,6 @@
 """Pairs of trials that alternate in short slices, in rounds. Pure.
 
-``check``, ``baseline`` and ``noise`` are made of such pairs. A pair is two fresh processes. Both
+``check``, ``baseline`` and ``noise`` consist of such pairs. A pair is two fresh processes. Both
 make equally many slices, in groups of four (ABBA or BAAB by chance): a steady drift cancels out.
 """
 
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
+from envbench.engine.experiment import Done, Experiment, Findings_co, seed_of_round
 from envbench.model import (
     Behaviour,
     Block,
@@ -52,9 +53,17 @@ def pair_seconds() -> float:
     return 2 * (START_S + TYPICAL_WARM_UP_S) + slices * (SLICE_S + CHANGE_S)
 
 
-def seed_of_round(seed: int, round_: int) -> int:
-    """Return the seed of all cells of a round. Environment i adds i, so seeds are far apart."""
-    return (seed * 1000 + round_) * 0x2545F491 % 2**31  # an odd factor: all differ
+class PairsExperiment(Experiment[Findings_co]):
+    """An experiment whose blocks are pairs. By default, each round has every cell once."""
+
+    unit: ClassVar[str] = "process pair"
+    block_seconds: ClassVar[float] = pair_seconds()
+
+    def place(self, plan: Plan, block: Block | BlockRecord) -> str:
+        return f"pair {block.round + 1}/{plan.design_as(PairsDesign).pairs}"
+
+    def remaining(self, plan: Plan, done: Done) -> Sequence[Any]:
+        return rounds(plan, plan.cells, done)
 
 
 def turns(quads: int, seed: int) -> list[int]:
@@ -65,11 +74,6 @@ def turns(quads: int, seed: int) -> list[int]:
         first = chance.randrange(2)
         order += [first, 1 - first, 1 - first, first]
     return order
-
-
-def place(plan: Plan, block: Block | BlockRecord) -> str:
-    """The number of the block's pair among those of its cell, for the progress display."""
-    return f"pair {block.round + 1}/{plan.design_as(PairsDesign).pairs}"
 
 
 def pair(

@@ -15,8 +15,8 @@ from helpers.record_factories import (
     varied_plan,
 )
 
-from envbench.report.tables.conclusion import Conclusion, conclude
-from envbench.report.tables.machine_results import machine_results
+from envbench.report.conclusion import Conclusion, conclude
+from envbench.report.machine_results import machine_results
 from envbench.results.selection import select
 
 FAST, AS_FAST, SLOW = (200, 204, 198, 202, 199), (201, 197, 203, 199, 202), (99, 101, 100, 98, 102)
@@ -127,3 +127,31 @@ def test_figures_of_another_session_than_the_tables_are_provisional() -> None:
     text = sentence([*old, *new])
     assert "fastest" not in text
     assert text.endswith("provisional: these figures are of another session than the table's.")
+
+
+def test_without_a_second_block_no_row_is_shown_to_be_the_fastest() -> None:
+    text = sentence(measured_plan({("for-loop", 8): 100, ("envpool-async", 8): 300}, repeats=1))
+    assert "EnvPool (async) has the highest FPS" in text
+    assert "tie" not in text
+    assert "This is provisional: the figures have no interval." in text
+
+
+@pytest.mark.parametrize("numbers", [(1, 2, 3, 4), (4,)])
+def test_a_newer_session_of_half_of_the_cells_is_the_tables(numbers: tuple[int, ...]) -> None:
+    """Also a longer one after a quick look at more cells."""
+    quick = len(numbers) == 1
+    backends = ("for-loop", "envpool-sync", "envpool-async")[: 2 + quick]
+    first = measured_plan(
+        {(name, n): 100 for name in backends for n in (1, 2, 3, 4)},
+        **({"quick": True, "repeats": 1} if quick else {}),
+    )
+    wanted = {
+        (name, n): SLOW if name == "for-loop" else FAST for name in backends[:2] for n in (4, 8)
+    }
+    later = varied_plan(wanted, plan_id="later", started_utc="2025-12-01T10:00:00Z")
+    (results,) = (
+        each for each in machine_results(select([*first, *later]), {}).values() if each.measured
+    )
+    assert results.session == "later"
+    assert {numenv for numenv, leaders in results.leaders.items() if leaders} == {4, 8}
+    assert "is fastest" in sentence([*first, *later])

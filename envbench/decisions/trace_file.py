@@ -23,7 +23,8 @@ class Trace:
     ``start``: the observations before the first step, (1, environments, …). ``same_step``: the step
     that ends an episode also resets. ``reused``: steps overwrite the observations of those before
     them. ``at``: the vector step of each row, if it is a call, which may make several.
-    ``restarted``: in these rows envbench reset all environments. ``truncated``: a time limit alone
+    ``restarted``: in these rows envbench reset all environments. ``resets``: how many resets the
+    backend counted in each row; of the reference, how many episodes end within it. ``truncated``: a time limit alone
     ended the episode. ``columns``: which environments these are. ``actions``: what they got.
     ``by_run``: the backend's ``run`` made the steps. ``chosen``: from this row on, actions are such
     that episodes last until their time limit. Of the reference, ``actions`` are from its own
@@ -41,6 +42,7 @@ class Trace:
     begun_by: Array | None = None  # in which environment each of ``begun`` began, (count,)
     at: Array | None = None
     restarted: Array | None = None
+    resets: Array | None = None
     truncated: Array | None = None
     columns: Array | None = None
     actions: Array | None = None
@@ -56,6 +58,7 @@ class Trace:
             ended=self.ended[:count],
             at=None if self.at is None else self.at[:count],
             restarted=None,
+            resets=None if self.resets is None else self.resets[:count],
             truncated=None if self.truncated is None else self.truncated[:count],
             begun=None,
             starts=None,
@@ -108,8 +111,9 @@ def read_trace(raw: bytes) -> Trace:
                 name: bool(arrays.get(name, False)) for name in ("reused", "by_run")
             }
             begun, starts, by = (arrays.get(name) for name in ("begun", "starts", "begun_by"))
-            at, restarted = (arrays.get(name) for name in ("at", "restarted"))
+            at, restarted, resets = (arrays.get(name) for name in ("at", "restarted", "resets"))
             rows = {"at": at, "restarted": None if restarted is None else restarted != 0}
+            rows["resets"] = resets
             more = {name: arrays.get(name) for name in ("columns", "actions", "truncated")}
             chosen = None if "chosen" not in arrays else int(arrays["chosen"])
     except (

@@ -7,7 +7,7 @@ from helpers.pair_factories import CELLS, pairs_plan
 from helpers.record_factories import make_cell
 from msgspec import structs
 
-from envbench.engine.pairs import design, pair, placement, rounds, slicing
+from envbench.experiments.pairs import design, pair, placement, rounds, slicing
 from envbench.model import Behaviour, Cell
 
 
