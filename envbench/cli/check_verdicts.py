@@ -150,9 +150,8 @@ def document(
         "cells": [
             {
                 **fields(each.cell, IDENTITY),
-                **fields(
-                    each, "verdict slower stages failures steps resets compared different engines"
-                ),
+                **fields(each, "verdict slower stages failures steps resets"),
+                **fields(each, "compared different engines"),
                 "invalid": each.invalid,
             }
             for each in verdicts

@@ -22,7 +22,8 @@ from envbench.text import comment, percent, rounded
 class MachineResults:
     """One table's content. ``title`` is the machine's. ``published`` have their own table.
 
-    ``main`` is the plan that the selection prefers. ``plain``: figures have two decimals, and no interval.
+    ``main`` is the plan that the selection prefers. ``plain``: figures have two decimals, and no
+    interval.
     """
 
     machine: str

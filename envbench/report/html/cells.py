@@ -106,8 +106,8 @@ def code_of(found: Measured) -> str:
 
 
 def _wrapped(code: str) -> str:
-    """The code with each long call that makes something in several lines, as a card shows it. Recorded
-    code that is not Python stays as it is."""
+    """The code with each long call that makes something in several lines, as a card shows it.
+    Recorded code that is not Python stays as it is."""
     try:
         statements = ast.parse(code).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

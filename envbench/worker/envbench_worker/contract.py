@@ -62,8 +62,8 @@ class Trace(NamedTuple):
     environments of the batch that were traced, drawn at random if there are over ``MOST_TRACED``
     (None: all). ``actions``: what they got in each vector step; None: the columns of the adapter's
     bank. ``at``: the vector step of each row (None: every one has a row). ``restarted``: in these
-    rows envbench reset all environments. ``resets``: how many resets ``run`` counted in each row; of
-    the reference, how many episodes end within the row, before its last step (None: not all
+    rows envbench reset all environments. ``resets``: how many resets ``run`` counted in each row;
+    of the reference, how many episodes end within the row, before its last step (None: not all
     environments were traced). ``by_run``: ``run`` made these steps. ``chosen``: the row
     from which on actions are not of the bank, but such that episodes last until their time limit.
     Of the reference, ``begun`` says how the trace's episodes began, (count, …), ``begun_by`` in

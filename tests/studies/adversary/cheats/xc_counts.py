@@ -131,7 +131,7 @@ class HidesEnds(ForLoop):
             for env in self.envs.envs:
                 env.hidden = hidden
             counts.append(super().run(number))
-        return Counts(*map(sum, zip(*counts)))
+        return Counts(*map(sum, zip(*counts, strict=True)))
 
 
 class CountsInFlight(ForLoop):
