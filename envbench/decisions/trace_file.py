@@ -25,7 +25,8 @@ class Trace:
     them. ``at``: the vector step of each row, if it is a call, which may make several.
     ``restarted``: in these rows envbench reset all environments. ``resets``: how many resets the
     backend counted in each row; of the reference, how many episodes end within it. ``truncated``: a
-    time limit alone ended the episode. ``columns``: which environments these are. ``actions``: what they got.
+    time limit alone ended the episode. ``columns``: which environments these are. ``actions``: what
+    they got.
     ``by_run``: the backend's ``run`` made the steps. ``chosen``: from this row on, actions are such
     that episodes last until their time limit. Of the reference, ``actions`` are from its own
     bank, ``begun`` says how the trace's episodes began, (count, …), and ``starts`` how its own do.

@@ -1,7 +1,8 @@
 """Pure: do two backends do the same, from the same states and with the same actions?
 
 The reference's trace has what each step of the backend's trace should have given
-(``trace_file.py`` reads them). The ``Standard`` of the family (``envbench.families``) defines what counts as equal.
+(``trace_file.py`` reads them). The ``Standard`` of the family (``envbench.families``) defines what
+counts as equal.
 """
 
 from __future__ import annotations

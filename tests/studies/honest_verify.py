@@ -5,8 +5,8 @@
     python tests/studies/honest_verify.py --only mujoco --backend mjx    # after its rule changed
 
 Each run is ``envbench verify`` itself with a seed of its own, so its actions, start states and
-lengths differ. Each finding is a line of ``findings.jsonl``. At the end the table of docs/studies.md
-is made from these lines.
+lengths differ. Each finding is a line of ``findings.jsonl``. At the end the table of
+docs/studies.md is made from these lines.
 """
 
 from __future__ import annotations
