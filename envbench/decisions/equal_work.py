@@ -261,11 +261,11 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
     if apart > standard.tolerance:
         first = found.first_difference if standard is usual else None  # found by the usual rule
         since = f" from step {first + 1} on" if first else ""
-        wrong.append(f"differs{since}, by {_amount(apart)}{unit}{standard.most}")
+        wrong.append(f"differs{since}, by {_amount(apart)}{unit}{standard.in_how_many_steps}")
     if standard.nine_of_ten and (found.longer or 0.0) > standard.tolerance:
         wrong.append(f"differs by {found.longer:.2g}{unit} after calls of several steps")
     if reward > standard.reward_tolerance:
-        wrong.append(f"differs by {_amount(reward)} in the reward{standard.most}")
+        wrong.append(f"differs by {_amount(reward)} in the reward{standard.in_how_many_steps}")
     if found.other_ends > standard.other_ends(found.ends + found.reference_ends):
         every = f"{found.ends} and {found.reference_ends} episodes end"
         alike = found.ends == found.reference_ends
@@ -288,7 +288,7 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
         return False, "; ".join(wrong)
     if few:
         return None, too_few
-    exactly = "exactly" if apart == 0 else f"within {apart:.2g}{unit}{standard.most}"
+    exactly = "exactly" if apart == 0 else f"within {apart:.2g}{unit}{standard.in_how_many_steps}"
     environments = counted(len(found.observations), "environment")
     ends = f"{counted(found.ends, 'episode')} ended"
     return True, f"equal {exactly}, in {found.steps:,} steps of {environments}; {ends}"

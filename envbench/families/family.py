@@ -38,39 +38,37 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """When two backends count as equal, for environments of one kind.
 
     Each step of the backend is compared with the reference's step from the same state with the same
-    action: at least ``steps`` per environment. Observations may differ by at most ``tolerance`` (in
-    ``unit``), rewards by ``reward_tolerance``; ``nine_of_ten``: in nine of ten steps of each
-    environment, because another build of an engine resolves some contacts otherwise. With the same
-    build, every step agrees, observations within ``same_engine`` (None: there is no such rule).
-    ``no_resets``: an environment can stay in contact for the rest of its steps. So half of the
-    environments may differ in more than a tenth of their steps, but each agrees in half of them.
-    ``rounded``: the tolerance, in nine of ten steps, of observations with fewer digits than the
-    reference's (None: as for any other), because they do not show the whole state.
-    Where states cannot be set, ``episodes`` of both are compared as distributions instead, on
-    ``episode_tasks`` (empty: all tasks). ``first``: how many leading numbers of an observation are
-    compared; None: all. ``promised_by``: a backend whose ``work`` has this setting reports the
-    other numbers, too: they cannot all be zero. ``stack``: an observation is a stack of this many
-    frames; those from before an episode's first observation are ignored. ``last``: is the last
-    observation of an episode compared? ``restarts``: are the steps compared that come after
-    envbench reset all environments?
+    action. Where states cannot be set, whole ``episodes`` are compared as distributions instead.
     """
 
-    reference: str = "for-loop"
-    steps: Annotated[int, Meta(ge=0)] = 0
-    tolerance: Annotated[float, Meta(ge=0)] = 0.0
-    reward_tolerance: Annotated[float, Meta(ge=0)] = 0.0
-    nine_of_ten: bool = False
-    no_resets: bool = False
-    same_engine: Annotated[float, Meta(ge=0)] | None = None
-    rounded: Annotated[float, Meta(ge=0)] | None = None
-    promised_by: str = ""
+    reference: str = "for-loop"  # the backend that the others are compared with
+    steps: Annotated[int, Meta(ge=0)] = 0  # per environment, at least
+    tolerance: Annotated[float, Meta(ge=0)] = 0.0  # of observations, in ``unit``
     unit: str = ""
-    first: Annotated[int, Meta(ge=1)] | None = None
+    reward_tolerance: Annotated[float, Meta(ge=0)] = 0.0
+    # Nine of ten steps of each environment have to agree, because another build of an engine
+    # resolves some contacts otherwise. Without it, every step has to agree.
+    nine_of_ten: bool = False
+    # An environment can stay in contact for the rest of its steps. So half of the environments may
+    # differ in more than a tenth of their steps, but each agrees in half of them.
+    no_resets: bool = False
+    # With the same build of the engine: every step agrees, observations within this. None: there is
+    # no such rule.
+    same_engine: Annotated[float, Meta(ge=0)] | None = None
+    # Of observations with fewer digits than the reference's, which do not show the whole state: the
+    # tolerance in nine of ten steps. None: as for any other.
+    rounded: Annotated[float, Meta(ge=0)] | None = None
+    first: Annotated[int, Meta(ge=1)] | None = None  # numbers of an observation; None: all
+    # A backend whose ``work`` has this setting reports the other numbers, too: they cannot all be
+    # zero.
+    promised_by: str = ""
+    # An observation is a stack of this many frames. Those from before an episode's first
+    # observation are ignored.
     stack: Annotated[int, Meta(ge=0)] = 0
-    last: bool = True
-    restarts: bool = True
-    episodes: Annotated[int, Meta(ge=0)] = 0
-    episode_tasks: list[str] = []
+    last: bool = True  # is the last observation of an episode compared?
+    restarts: bool = True  # are the steps compared that come after a reset by envbench?
+    episodes: Annotated[int, Meta(ge=0)] = 0  # of each side, at least
+    episode_tasks: list[str] = []  # empty: all
 
     def of(self, *, same_engine: bool, rounded: bool) -> Standard:
         """The rule for a backend that reports the reference's engine, or another one, and whose
@@ -83,7 +81,8 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self
 
     @property
-    def most(self) -> str:
+    def in_how_many_steps(self) -> str:
+        """What follows a distance in a sentence; "" if every step has to agree."""
         if not self.nine_of_ten:
             return ""
         return " in nine of ten steps" + (" of half of the environments" if self.no_resets else "")
@@ -111,58 +110,49 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Describes an env family. ``default_task`` empty: a person has to choose a task.
+    """Describes an env family.
 
-    Frames per step: ``frames``; or ``frames_of`` the task (its name without the version); or, with
-    ``any_frames``, ``--frame-skip`` (1 by default). ``frames_rule``: how a person computes those of
-    a task that ``frames_of`` lacks.
-
-    ``own_tasks``: tasks come from a user's own packages. A person may edit these packages, so edits
-    are looked for before a plan resumes. The tasks may read the current folder, and need not
-    respond to actions. ``packages`` are what Gymnasium needs for the tasks, besides itself and
-    numpy. ``follows_by`` says how the reference follows a backend (docs/backends.md): it is put
-    into each "state" (in ``state_tasks`` only; empty: all tasks), or both start from one "seed";
-    "": it cannot follow. ``lock_steps``: vector steps that are compared. ``state_of`` a task (its
-    name without the version): how many leading numbers of an observation are its state, if it is
-    not ``Standard.first``. ``odd_resets``: tasks in which a reset in the middle of an episode leads
-    to a state that no other reset reaches; steps after one are not compared. ``lasting``
-    ("module:function" of the worker) makes actions with which an episode of the default task lasts
-    until its time limit (``max_steps`` of ``work``).
-
-    ``work`` is what one step of the reference does, by kind: the names and values that
-    ``envbench.decisions`` compares. None: any value is accepted, and the name is a difference only
-    if the backend does not report it. ``any_task`` are the names that apply to tasks other than the
-    default. The names in ``reported`` may differ although a step computes the same. ``backends``,
-    for a plugin: those of ``FOR_ANY_FAMILY`` that run it, at least one. ``rows`` are the backends
-    of its table in a new profile, and where a profile has no table for the family. ``usual``: a new
-    profile has its table, and ``check`` measures it by default.
+    Frames per step are ``frames``; or those of the task in ``frames_of``; or, with ``any_frames``,
+    ``--frame-skip`` (1 by default).
     """
 
     name: str
     title: str
     worker: str  # "module:Class", imported by the worker only
-    default_task: str = ""
+    default_task: str = ""  # "": a person has to choose a task
     frames: Frames | None = None
-    frames_of: dict[str, Frames] = {}
+    frames_of: dict[str, Frames] = {}  # by the task's name without the version
     any_frames: bool = False
-    frames_rule: str = ""
+    frames_rule: str = ""  # how a person computes those of a task that ``frames_of`` lacks
+    # Tasks come from a user's own packages. A person may edit these, so edits are looked for before
+    # a plan resumes. The tasks may read the current folder, and need not respond to actions.
     own_tasks: bool = False
-    packages: list[str] = []
+    packages: list[str] = []  # what Gymnasium needs for the tasks, besides itself and numpy
+    # How the reference follows a backend (docs/backends.md): it is put into each state, or both
+    # start from one seed. "": it cannot follow.
     follows_by: Literal["state", "seed", ""] = ""
-    state_tasks: list[str] = []
-    lock_steps: Annotated[int, Meta(ge=1)] = 200
+    state_tasks: list[str] = []  # whose states can be set; empty: all
+    lock_steps: Annotated[int, Meta(ge=1)] = 200  # vector steps that are compared
+    # How many leading numbers of a task's observation are its state, if not ``Standard.first``; by
+    # the task's name without the version.
     state_of: dict[str, Annotated[int, Meta(ge=1)]] = {}
+    # Tasks in which a reset in the middle of an episode leads to a state that no other reset
+    # reaches. Steps after one are not compared.
     odd_resets: list[str] = []
+    # "module:function" of the worker: makes actions with which an episode of the default task lasts
+    # until its time limit (``max_steps`` of ``work``).
     lasting: str = ""
+    # What one step of the reference does, by kind: names and values that ``envbench.decisions``
+    # compares. None: any value is accepted, but not to report the name is a difference.
     work: dict[Kind, dict[str, Any]] = {}
-    any_task: list[str] = []
-    reported: tuple[str, ...] = REPORTED
+    any_task: list[str] = []  # the names of ``work`` that apply to other tasks than the default
+    reported: tuple[str, ...] = REPORTED  # may differ although a step computes the same
     standards: dict[Kind, Standard] = {}
-    rows: tuple[str, ...] = DEFAULT_ROWS
-    usual: bool = False
+    rows: tuple[str, ...] = DEFAULT_ROWS  # of its table in a new profile, or without a table
+    usual: bool = False  # a new profile has its table, and ``check`` measures it by default
     ceiling_states: Annotated[int, Meta(ge=1)] = 1  # environments per core of its ceiling
     engine: str = "the engine"  # what its ceiling measures, in Markdown
-    backends: list[str] = []
+    backends: list[str] = []  # of a plugin: those of ``FOR_ANY_FAMILY`` that run it, at least one
 
     def standard(self, kind: Kind, task: str) -> Standard | None:
         """The rule for a task; None if nothing is compared."""
