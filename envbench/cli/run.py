@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from envbench.backends import row_label
 from envbench.backends.builtin import PRESETS
-from envbench.cli.conduct import builds_text, conduct
+from envbench.cli.conduct import conduct
 from envbench.cli.options import (
     AS_JSON,
     FilePath,
@@ -25,6 +25,7 @@ from envbench.cli.options import (
     option,
     refuse_together,
 )
+from envbench.cli.progress import builds_text
 from envbench.cli.run_figures import show
 from envbench.cli.terminal import clock, print_json, table, tell
 from envbench.engine.experiment import Options

@@ -67,17 +67,17 @@ def test_not_enough_space_and_unknown_sizes_are_named(
 ) -> None:
     from types import SimpleNamespace
 
-    from envbench.cli import conduct
+    from envbench.cli import progress
     from envbench.engine.availability import Build
 
-    monkeypatch.setattr(conduct.shutil, "disk_usage", lambda _: SimpleNamespace(free=10**9))
+    monkeypatch.setattr(progress.shutil, "disk_usage", lambda _: SimpleNamespace(free=10**9))
     known = Build(backend="genesis", requirements=[], disk_mb=3800)
     unknown = Build(backend="other", requirements=[], disk_mb=0)
-    text = conduct.builds_text([known, unknown])
+    text = progress.builds_text([known, unknown])
     assert "genesis (3.8 GB) and other (size unknown), at least 3.8 GB" in text
     assert "(1.0 GB free). That is not enough space." in text
-    assert "size unknown" in conduct.builds_text([unknown])
-    assert "at least" not in conduct.builds_text([unknown])
+    assert "size unknown" in progress.builds_text([unknown])
+    assert "at least" not in progress.builds_text([unknown])
 
 
 def test_if_nothing_can_run_it_says_why_and_exits_with_3(place: Path) -> None:

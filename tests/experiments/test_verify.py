@@ -13,7 +13,7 @@ from helpers.command_line import Place, ended, wait_until
 from helpers.virtual_environments import lent_packages, make_interpreter
 
 from envbench import backends
-from envbench.cli.conduct import Display
+from envbench.cli.progress import Display
 from envbench.decisions.equal_work import judge
 from envbench.engine.availability import Arm
 from envbench.engine.campaign import Campaign

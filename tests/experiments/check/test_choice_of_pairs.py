@@ -15,7 +15,7 @@ from helpers.record_factories import add_record, make_cell, make_failure, new_re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envbench.cli.conduct import Display
+from envbench.cli.progress import Display
 from envbench.engine import resume
 from envbench.engine.campaign import Experiment
 from envbench.engine.resume import Recorded, differences, find
