@@ -5,8 +5,10 @@ store the records of a baseline for a check on another day. The exit codes are i
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -30,7 +32,9 @@ from envbench.engine.carry_out import site_of
 from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
 from envbench.errors import CELL_FAILED, UsageError
-from envbench.experiments.check import baseline as stored
+from envbench.experiments.check import against as stored
+from envbench.experiments.check.baseline import BaselineExperiment, refuse_existing
+from envbench.experiments.check.baseline import save as save_records
 from envbench.experiments.check.sources import WORKING_TREE, Source, refuse_impossible, untracked
 from envbench.experiments.check.stages import (
     MOST_PRECISE_PAIRS,
@@ -171,18 +175,7 @@ def check(
     )
     shown = partial(show, as_json=as_json, summary=summary, against=against)
     if against is not None:
-        loaded = cache(partial(load_files, [against], lambda _: None))
-        with kept_to(options.cpus):
-            here = fingerprint()
-        then = stored.read(
-            against, cells, here, tell, lambda cell: loaded().selection.refuses(cell)
-        )
-        anew = stored.anew(against, then, rule, size)
-        conduct(
-            anew,
-            options,
-            lambda done: shown(done, [stored.verdict(done, each, rule) for each in then]),
-        )
+        _check_against(against, cells, rule, size, options, shown)
     sources = experiment.arm_sources
     for name, source in sources.items():
         refuse_impossible(name, source)
@@ -199,6 +192,26 @@ def check(
         show_plan(targets, size.of(targets, rule), experiment.arm_sources, as_json=as_json)
         return
     conduct(experiment, options, lambda outcome: shown(outcome, outcome.findings))
+
+
+def _check_against(
+    path: Path,
+    cells: CellRequest,
+    rule: Rule,
+    size: Size,
+    options: Options,
+    show_verdicts: Callable[..., int],
+) -> NoReturn:
+    """Measure the cells of a file anew, and compare."""
+    loaded = cache(partial(load_files, [path], lambda _: None))
+    with kept_to(options.cpus):
+        here = fingerprint()
+    then = stored.read(path, cells, here, tell, lambda cell: loaded().selection.refuses(cell))
+    conduct(
+        stored.anew(path, then, rule, size),
+        options,
+        lambda done: show_verdicts(done, [stored.verdict(done, each, rule) for each in then]),
+    )
 
 
 def _refuse_combinations() -> None:
@@ -248,8 +261,8 @@ def save(cells: CellRequest, options: Options, output: Path, pairs: int | None) 
     The kernel is a fixed piece of work. The file is written when all cells are measured, without
     those that failed. To resume a stopped measurement, run the same command again.
     """
-    stored.refuse_existing(output, options.results)
-    experiment = stored.BaselineExperiment(cells=cells, pairs=pairs or DEFAULT_PAIRS)
+    refuse_existing(output, options.results)
+    experiment = BaselineExperiment(cells=cells, pairs=pairs or DEFAULT_PAIRS)
 
     def saved(outcome: Campaign[dict[str, Failure]]) -> int:
         failed = outcome.findings
@@ -258,7 +271,7 @@ def save(cells: CellRequest, options: Options, output: Path, pairs: int | None) 
         if len(failed) == len(outcome.plan.cells):
             tell(f"Every cell failed, so {output} is not written.")
             return CELL_FAILED
-        stored.save(outcome, output)
+        save_records(outcome, output)
         without = f" without {counted(len(failed), 'failed cell')}" if failed else ""
         tell(f"Saved in {output}{without}. Compare with it: envbench check --against {output}")
         return CELL_FAILED if failed else 0

@@ -37,8 +37,9 @@ from envbench.engine.campaign import Executed
 from envbench.engine.local_executor import LocalExecutor
 from envbench.engine.request import CellRequest
 from envbench.errors import Interrupted, StorageError
-from envbench.experiments.check import baseline as baselines
-from envbench.experiments.check.baseline import DRIFT, compared, granting_drift, save
+from envbench.experiments.check import against as stored_rates
+from envbench.experiments.check.against import DRIFT, compared, granting_drift
+from envbench.experiments.check.baseline import save
 from envbench.experiments.pairs import trial_of
 from envbench.machine import fingerprint
 from envbench.model import Block, BlockRecord, Cell, Rule, Stored, Windows, digest
@@ -197,7 +198,7 @@ def test_a_baseline_is_saved_without_the_cells_that_fail(here: Path) -> None:
     assert done.exit_code == 1, done.output
     assert "without 1 failed cell" in done.stderr
     plans, _ = resume.read(stored)
-    assert [each.cell.numenv for each in baselines.stored(plans)] == [1]
+    assert [each.cell.numenv for each in stored_rates.stored(plans)] == [1]
 
 
 def test_a_baseline_without_a_good_cell_is_not_saved(here: Path) -> None:
@@ -312,7 +313,7 @@ def test_rates_of_a_row_that_verify_refused_are_no_baseline(here: Path) -> None:
 def test_cells_are_chosen_by_backend(here: Path, names: list[str] | None) -> None:
     path = written(here / "o.jsonl", runs(50, fingerprint=digest(fingerprint())))
     wanted = CellRequest(backends=names)
-    (cell,) = baselines.read(path, wanted, fingerprint(), lambda _: None, lambda _: False)
+    (cell,) = stored_rates.read(path, wanted, fingerprint(), lambda _: None, lambda _: False)
     assert cell.cell == CELL
 
 
@@ -324,7 +325,7 @@ def test_a_file_of_another_computer_of_this_hardware_is_used_with_a_note(
     found = this if host is None else msgspec.structs.replace(this, host=host)
     path = written(here / "o.jsonl", [make_fact(found), *runs(50, fingerprint=digest(found))])
     said: list[str] = []
-    (cell,) = baselines.read(path, CellRequest(), this, said.append, lambda _: False)
+    (cell,) = stored_rates.read(path, CellRequest(), this, said.append, lambda _: False)
     assert cell.cell == CELL
     assert any("another computer of the same hardware" in each for each in said) is noted
 
@@ -389,8 +390,8 @@ def runs(
     return [plan, *made]
 
 
-def stored(records: list[Stored]) -> list[baselines.Stored]:
-    return baselines.stored(resume.plans_of(records, Path("stored.jsonl"), []))
+def stored(records: list[Stored]) -> list[stored_rates.Stored]:
+    return stored_rates.stored(resume.plans_of(records, Path("stored.jsonl"), []))
 
 
 def test_the_kernel_distinguishes_a_slower_machine_from_slower_code() -> None:

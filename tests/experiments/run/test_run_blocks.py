@@ -29,7 +29,7 @@ from helpers.virtual_executor import (
 from envbench.backends import Backend
 from envbench.engine import resume
 from envbench.errors import Interrupted
-from envbench.experiments.check.baseline import stored
+from envbench.experiments.check.against import stored
 from envbench.experiments.run.rounds import BLOCK_SIZE
 from envbench.model import Failure
 
