@@ -58,7 +58,8 @@ def _spotted(found: Measured) -> Measured:
     if found.fps is None:
         return found
     if found.spot is None:
-        return replace(found, doubt=UNCHECKED) if _evades(found.cell) else found
+        unchecked = not found.quick and _evades(found.cell)  # quick figures are never ranked
+        return replace(found, doubt=UNCHECKED) if unchecked else found
     same, text, refused = spot_check(found.cell, found.work, found.spot)
     message = f"its steps in a spot check are not the reference's: {text}"
     if same is None:
