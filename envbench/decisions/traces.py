@@ -178,7 +178,7 @@ def _apart(one: Array, other: Array) -> Array:
     import numpy as np
 
     with np.errstate(invalid="ignore"):
-        apart = np.abs(one - other)
+        apart: Array = np.abs(one - other)
     apart[np.isnan(apart)] = np.inf
     apart[(one == other) | (np.isnan(one) & np.isnan(other))] = 0.0
     return apart

@@ -11,8 +11,9 @@ preference:
 4. a failure: a footnote and an empty entry.
 
 Of equally good ones it shows that of the table's session, otherwise the newest. A table's session
-is the newest plan that measured at least half as many of its cells as any other plan; quick plans
-count only where there are no others. Cells of other sessions have a footnote, and are never ranked.
+is the plan that measured most of its cells; if other plans measured at least half of these again,
+the newest of them. Quick plans count only where there are no others. Cells of other sessions have a
+footnote, and are never ranked.
 
 An incomplete measurement is never shown: its rounds do not yet cover the machine's drift.
 ``Selection.warnings`` counts it and says how to finish it.
@@ -230,23 +231,24 @@ def _host(found: Measured) -> str:
 def _main_sessions(complete: Iterable[Sequence[Measured]]) -> dict[TableKey, str]:
     """The plan of each table's session. Only the best measurements of a cell count. Those of
     quick plans count only in a table without others, and so do ceilings."""
-    cells: dict[TableKey, dict[tuple[bool, bool], Counter[str]]] = defaultdict(dict)
+    tables: dict[TableKey, dict[tuple[bool, bool], dict[str, set[str]]]] = defaultdict(dict)
     began: dict[str, tuple[str, str]] = {}
     for every in complete:
         best = max(each.quality for each in every)
         for each in every:
             if each.quality == best:
                 kind = each.cell.kind != "ceiling", not each.quick
-                cells[each.table].setdefault(kind, Counter())[each.plan_id] += 1
+                plans = tables[each.table].setdefault(kind, defaultdict(set))
+                plans[each.plan_id].add(each.cell.key)
                 began[each.plan_id] = each.plan.started_utc, each.plan_id
-    most = {table: own[max(own)] for table, own in cells.items()}
-    return {
-        table: max(
-            (name for name, count in own.items() if 2 * count >= max(own.values())),
-            key=began.__getitem__,
-        )
-        for table, own in most.items()
-    }
+    main: dict[TableKey, str] = {}
+    for table, kinds in tables.items():
+        plans = kinds[max(kinds)]
+        _, largest = max((len(cells), began[name]) for name, cells in plans.items())
+        most = plans[largest[1]]
+        again = [name for name, cells in plans.items() if 2 * len(cells & most) >= len(most)]
+        main[table] = max(again, key=began.__getitem__)
+    return main
 
 
 def _complete(records: list[Record], warnings: list[str]) -> Iterator[tuple[Plan, list[Run]]]:

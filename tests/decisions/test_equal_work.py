@@ -211,7 +211,7 @@ def test_an_environment_that_does_not_move_or_ignores_actions_does_not_respond()
     assert not responds(moving, 51)  # the same actions must give the same observations
     still = replace(moving, observations=np.zeros((100, 2, 5)))
     assert not responds(still, 50)
-    assert responds(still, 0) is False
+    assert responds(still, 0) is None  # it may be a task that repeats its observations
     deaf = replace(moving, observations=np.repeat(moving.observations[:, :1], 2, axis=1))
     assert not responds(deaf, 50)
     lost = moving.observations.copy()
