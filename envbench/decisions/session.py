@@ -107,7 +107,7 @@ def session(runs: Iterable[Run], behaviour: Mapping[str, Behaviour]) -> Session:
     blocks = {name: number for number, name in enumerate(dict.fromkeys(run.block for run in every))}
     rates = [
         TrialRate(
-            cell=_kernel(run) if run.arm else run.cell.key,
+            cell=key_of(run),
             block=blocks[run.block],
             steps_in=behaviour.get(run.cell.backend, Behaviour()).steps_in,
             rate=fps,
@@ -123,9 +123,10 @@ def session(runs: Iterable[Run], behaviour: Mapping[str, Behaviour]) -> Session:
     )
 
 
-def _kernel(run: Run) -> str:
-    """The key of a reference kernel. With another number of threads it is another kernel."""
-    threads = backends.threads_of(run.facts)
+def key_of(run: Run) -> str:
+    """The key of a run's cell in its session. A reference kernel with another number of threads is
+    another kernel."""
+    threads = backends.threads_of(run.facts) if run.arm else 0
     return f"{run.cell.key} ({threads} threads)" if threads else run.cell.key
 
 

@@ -36,7 +36,7 @@ from blocks_simulated import leave_one_out
 from document import fill
 from tabulate import tabulate
 
-from envbench.decisions.session import Session
+from envbench.decisions.session import Session, key_of
 from envbench.model import Run, RunDesign, Windows
 from envbench.results.folder import load_files
 from envbench.results.measured_cells import Measured
@@ -117,8 +117,9 @@ def from_slices(recorded: Recorded) -> str:
     classes = recorded.found.session.classes
     errors: dict[str, list[float]] = {}
     for run in recorded.runs:
-        if run.failure is None and run.cell.key in classes and len(run.measured.ns) > 1:
-            errors.setdefault(classes[run.cell.key], []).append(slice_error(run.measured) ** 2)
+        kind = classes.get(key_of(run))
+        if run.failure is None and kind and len(run.measured.ns) > 1:
+            errors.setdefault(kind, []).append(slice_error(run.measured) ** 2)
     return spread({name: math.sqrt(mean(each)) for name, each in errors.items()})
 
 

@@ -12,7 +12,7 @@ from envbench.report.html.cells import code_of
 from envbench.results.folder import load_files
 from envbench.results.measured_cells import Measured
 
-RESULTS = Path(__file__).parents[3] / "results" / "epyc-vm"
+RESULTS = Path(__file__).parents[3] / "results"
 # What a learner has: a policy, and a time at which it has learnt enough.
 LEARNER = """
 import numpy as np
@@ -35,7 +35,8 @@ RUN_HERE = ("for-loop", "subprocess", "envpool-sync", "envpool-async", "ale-vect
 
 def measured() -> list[Measured]:
     """A committed cell of each backend of the default environment, in two families."""
-    found = load_files(sorted(RESULTS.glob("*.jsonl")), lambda _: None).selection.measured
+    files = sorted(RESULTS.glob("epyc-vm-*/*.jsonl"))
+    found = load_files(files, lambda _: None).selection.measured
     cells = {
         (each.cell.env, each.cell.backend): each
         for each in found
