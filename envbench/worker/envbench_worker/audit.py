@@ -15,7 +15,7 @@ from envbench_worker.sensors import process_tree
 
 STRIDES = (1, 2, 3, 5, 8, 13)  # vector steps per ``run``: the count must be right for any number
 LENGTHS = (2, 3, 5, 8, 13, 20, 40)  # of longer calls in lock-step, at most a third of all steps
-SELDOM = 20  # one call in so many makes several steps in lock-step
+SELDOM = 10  # one call in so many makes several steps in lock-step
 LATER = 5  # after the audit, one more step is compared for so many lock-steps
 STARTS = 12  # short parts after these, each with a start of all environments
 SHORT = 80  # in each short part, one more step is compared for so many lock-steps
