@@ -486,7 +486,7 @@ def test_the_table_of_honest_backends_counts_accusations_and_failures(
     row = honest_verify.report().splitlines()[-1]
     cells = [each.strip() for each in row.strip("|").split("|")]
     assert cells[:5] == ["atari", "Pong-v5 `subprocess`", "3", "✓ ✗ –", "1"]
-    assert cells[6:] == ["1", "1.0 min"]
+    assert cells[6:] == ["1", "1.0 min", "1.0 min"]
 
 
 def test_a_long_profile_is_compared_with_its_first_slice() -> None:
