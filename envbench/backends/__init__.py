@@ -40,6 +40,11 @@ def plugin_warnings() -> list[str]:
     return [*families.FAMILIES.loaded[1], *BACKENDS.loaded[1]]
 
 
+def is_built_in(name: str) -> bool:
+    """Is it envbench's own, not a plugin's?"""
+    return any(each.name == name for each in BUILT_IN)
+
+
 def of_record(name: str) -> Backend:
     """Return the backend of a record. If its plugin is not installed, it has only a name."""
     return registry().get(name) or Backend(

@@ -237,8 +237,7 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
 def _has_own_loop(cell: Cell) -> bool:
     """Is it a plugin whose ``run`` could be compared, because its results arrive in a fixed order?
     The loops of built-in backends are envbench's own."""
-    built_in = cell.backend in {each.name for each in backends.BUILT_IN}
-    return not built_in and cell.env_instances == cell.numenv
+    return not backends.is_built_in(cell.backend) and cell.env_instances == cell.numenv
 
 
 def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:

@@ -208,7 +208,7 @@ class MachineResults:
         current verification only built-in backends compete: the project's tests verify them.
         """
         verified = self.verified.get(found.label)
-        built_in = found.cell.backend in {each.name for each in backends.BUILT_IN}
+        built_in = backends.is_built_in(found.cell.backend)
         if verified is None or verified.verification.failure is not None:
             equal = built_in
         else:
@@ -217,7 +217,7 @@ class MachineResults:
 
     def unverified(self, found: Measured) -> bool:
         """Is it of a plugin, without a current verification that says what its work is?"""
-        if found.cell.backend in {each.name for each in backends.BUILT_IN}:
+        if backends.is_built_in(found.cell.backend):
             return False
         verified = self.verified.get(found.label)
         return verified is None or verified.stale or verified.verification.failure is not None

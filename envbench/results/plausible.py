@@ -74,7 +74,7 @@ def _evades(cell: Cell) -> bool:
     """Is it of a plugin whose steps ``envbench verify`` compares with the reference's?"""
     family, backend = families.of_record(cell.env), backends.of_record(cell.backend)
     standard = family.standard(cell.kind, cell.task)
-    if backend.name in {each.name for each in backends.BUILT_IN} or backend.own_engine:
+    if backends.is_built_in(cell.backend) or backend.own_engine:
         return False
     compared = standard is not None and not standard.episodes and not family.own_tasks
     odd = cell.variant or cell.task in family.odd_resets or family.uncompared(cell.kind, cell.task)
