@@ -27,7 +27,8 @@ from tabulate import tabulate
 
 ROOT = Path(__file__).parents[2]
 FINDINGS = ROOT / "results" / "studies" / "honest-verify" / "findings.jsonl"
-FAMILIES = ("atari", "mujoco", "dm_control", "classic_control", "box2d")
+FAMILIES = ("atari", "mujoco", "dm_control", "classic_control", "box2d", "gym")
+TASKS = {"gym": ["--task", "Acrobot-v1"]}  # this family has no task of its own
 RUNS = 20
 
 
@@ -44,7 +45,8 @@ def verified(family: str, seed: int, backend: str) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, "-m", "envbench", "verify", "--env", family, "--seed", str(seed)]
         done = subprocess.run(
-            [*words, "--backend", backend, "--results", folder, "--yes", "--json"],
+            [*words, *TASKS.get(family, []), "--backend", backend, "--results", folder,
+             "--yes", "--json"],
             stdout=subprocess.PIPE, cwd=ROOT, text=True, check=False,
         )  # fmt: skip
     took = round(time.monotonic() - began, 1)
