@@ -36,8 +36,8 @@ from envbench.backends import Backend
 from envbench.decisions import traces
 from envbench.decisions.trace_file import read_trace
 from envbench.engine.experiment import seed_of_round
-from envbench.engine.local_executor import make_job
 from envbench.engine.target import Target, make_cell
+from envbench.engine.worker_job import make_job
 from envbench.model import Cell, Family, Other, Protocol, Trial, Verify
 from envbench.process.one_job import WORKER, execute
 from envbench.process.reply import Reply

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from envbench import backends, families
 from envbench.backends import Backend, Setting
 from envbench.engine.experiment import seed_of_round
-from envbench.engine.local_executor import make_job
 from envbench.engine.request import CellRequest, choose
 from envbench.engine.target import make_cell, target_of
+from envbench.engine.worker_job import make_job
 from envbench.errors import UnknownName, UsageError
 from envbench.machine import Profile, Table
 from envbench.machine.profile_file import read_profile

@@ -9,8 +9,9 @@ import msgspec
 from envbench import backends, families, runtimes, testing
 from envbench.decisions import traces
 from envbench.decisions.trace_file import read_trace
-from envbench.engine.local_executor import GIVEN, make_job, same_engine
+from envbench.engine.lock_step import GIVEN, same_engine
 from envbench.engine.target import make_cell, target_of
+from envbench.engine.worker_job import make_job
 from envbench.model import Agreement, Trial, Verify
 from envbench.process.one_job import execute
 from helpers.session_cache import once

@@ -43,9 +43,9 @@ from envbench import backends, runtimes
 from envbench.backends.builtin import KERNEL, POOLED_KERNEL
 from envbench.decisions import slowdown
 from envbench.engine import request
-from envbench.engine.local_executor import make_job
 from envbench.engine.request import CellRequest
 from envbench.engine.target import Target, kernel_target
+from envbench.engine.worker_job import make_job
 from envbench.experiments.run.rounds import slices_of
 from envbench.machine import choose, fingerprint, lock
 from envbench.model import Job, Programme, Protocol, Trial

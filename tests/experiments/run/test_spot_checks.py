@@ -14,7 +14,7 @@ from helpers.virtual_environments import lent_packages, make_interpreter
 
 from envbench import backends, families
 from envbench.decisions.equal_work import spot_check
-from envbench.engine import local_executor
+from envbench.engine import lock_step, worker_job
 from envbench.engine.availability import TRIES, Arm
 from envbench.engine.local_executor import LocalExecutor
 from envbench.engine.target import make_cell as resolved
@@ -244,17 +244,17 @@ class Nothing(msgspec.Struct):
 def test_a_reference_that_something_kills_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
     killed = Failure(reason="signal", message="killed", phase="measure", signal="SIGKILL")
     replies = [SimpleNamespace(failure=killed), SimpleNamespace(failure=None)]
-    monkeypatch.setattr(local_executor, "execute", lambda **_: replies.pop(0))
-    assert local_executor._repeated(Nothing(), {}).failure is None
+    monkeypatch.setattr(worker_job, "execute", lambda **_: replies.pop(0))
+    assert worker_job.reply_of(Nothing(), {}).failure is None
     replies = [SimpleNamespace(failure=killed)] * TRIES
-    assert local_executor._repeated(Nothing(), {}).failure is killed
+    assert worker_job.reply_of(Nothing(), {}).failure is killed
     assert replies == []
 
 
 def test_an_engine_that_is_no_text_is_compared_as_one() -> None:
     lists = [SimpleNamespace(facts={"work": {"engine": ["mujoco", each]}}) for each in (3, 4)]
-    assert not local_executor.same_engine(*lists)
-    assert local_executor.same_engine(lists[0], SimpleNamespace(facts={"work": {"engine": ""}}))
+    assert not lock_step.same_engine(*lists)
+    assert lock_step.same_engine(lists[0], SimpleNamespace(facts={"work": {"engine": ""}}))
 
 
 def test_a_refusal_stays_when_the_cell_is_measured_again() -> None:

@@ -22,8 +22,8 @@ from helpers.skip_or_fail import not_here
 
 from envbench import backends, families
 from envbench.decisions.equal_work import compared
-from envbench.engine.local_executor import make_job
 from envbench.engine.target import make_cell, target_of
+from envbench.engine.worker_job import make_job
 from envbench.errors import UsageError
 from envbench.model import Family, Job, Trial, Verify
 from envbench.process.code_hash import WORKER_PATH

@@ -1,0 +1,109 @@
+"""Compare a trial with its reference, which repeats its steps from the same states.
+
+In ``verify`` both are trials of one block. In ``run``, ``spot_check`` starts the reference for some
+steps that a measured trial recorded.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from envbench import backends
+from envbench.backends.specification import with_role
+from envbench.decisions import traces
+from envbench.decisions.trace_file import Trace, read_trace
+from envbench.engine.availability import Arm, Arms, own_runtime
+from envbench.engine.target import reference_of
+from envbench.engine.worker_job import OBSERVED, launch, reply_of
+from envbench.families import Standard
+from envbench.model import Agreement, Trial, Verify, arm_key
+from envbench.process.reply import Reply
+
+GIVEN = "given.npz"  # the trace whose steps a reference has to predict
+LONGEST_SPOT_NS = 5e9  # as in the worker: of a slow backend, a spot check has fewer steps
+UNUSABLE = (IndexError, TypeError, ValueError)  # a trace has arrays of another shape or kind
+
+
+def spot_check(trial: Trial, reply: Reply, arms: Arms) -> Agreement | None:
+    """Let the reference follow some steps of a measured trial. None if the reference cannot run; an
+    agreement without steps if the trial recorded hardly any."""
+    target = reference_of(trial.cell)
+    if target is None:
+        return None
+    lacking = Agreement(reference=target.backend.name)
+    if reply.trace is None:
+        return lacking
+    arm = arms.get(arm_key("", target.cell)) or own_runtime(
+        target, {}, setup=False, say=lambda _: None
+    )
+    if arm.failure is not None:
+        return None
+    amount = Verify(lock_steps=trial.spot, audit_calls=1)
+    follower = Trial(cell=target.cell, mode="verify", seed=trial.seed, verify=amount)
+    found = reply_of(launch(follower, replace(arm, target=target)), {GIVEN: reply.trace})
+    if found.failure is not None and found.failure.phase in ("", "start", "import"):
+        return None
+    if found.trace is None or found.failure is not None:
+        return lacking  # perhaps because of what the trial showed
+    standard = target.family.standard(target.cell.kind, target.cell.task) or Standard()
+    try:
+        own, predicted = (read_trace(each) for each in (reply.trace, found.trace))
+        agreement = compared(trial, standard, (own, reply), (predicted, found))
+    except UNUSABLE:
+        return lacking
+    return agreement if agreement.steps >= _fewest(trial, reply) else lacking
+
+
+def _fewest(trial: Trial, reply: Reply) -> float:
+    """The fewest steps that a valid spot check has. Resets and calls of several steps do not count,
+    and a slow backend is asked for fewer steps."""
+    calls, times = sum(reply.measured.calls), reply.times
+    pace = times.measured_ns / calls if times and calls else 1.0
+    return min(trial.spot, LONGEST_SPOT_NS / max(pace, 1.0)) / 4
+
+
+def compared(
+    trial: Trial, standard: Standard, own: tuple[Trace, Reply], reference: tuple[Trace, Reply]
+) -> Agreement:
+    """How far a trial is from its reference, by the traces and by what both report. An error of
+    ``UNUSABLE`` if the traces cannot be compared.
+
+    Observations count as rounded only if the backend reports that type. Zeros count as hollow only
+    if the backend claims to compute those numbers."""
+    (trace, reply), (predicted, its_reply) = own, reference
+    agreement = traces.compare(standard, predicted, trace)
+    reported = reply.facts.get("work")
+    work = reported if isinstance(reported, dict) else {}
+    same_type = work.get("observation_dtype") == str(trace.observations.dtype)
+    promised = work.get(standard.promised_by) is True
+    source = with_role(backends.of_record(trial.cell.backend), "actions")
+    usual = source is None or trial.cell.settings.get(source.name, source.default) == source.default
+    return replace(
+        agreement,
+        same_engine=same_engine(reply, its_reply),
+        rounded=agreement.rounded and same_type,
+        hollow=agreement.hollow and promised,
+        actions_apart=agreement.actions_apart if usual else None,
+    )
+
+
+def responds(trial: Trial, reply: Reply, arm: Arm) -> bool | None:
+    """Do the environments of a trial follow their actions?
+
+    Its first steps are made again with its seed, in a new process, but every environment gets the
+    actions of the first one. The first environment must return the same observations again, and the
+    others must not. None: even the first one does not repeat."""
+    amount = Verify(lock_steps=OBSERVED, audit_calls=0, together=OBSERVED, several=True)
+    found = reply_of(launch(replace(trial, verify=amount), arm), {})
+    try:
+        own, again = (read_trace(each or b"") for each in (reply.trace, found.trace))
+        return traces.repeated(own, again)
+    except UNUSABLE:  # or it failed
+        return None
+
+
+def same_engine(*replies: Reply) -> bool:
+    """Do all report the same engine and version? A reply that reports none claims to use the
+    reference's."""
+    works = [each.facts.get("work") for each in replies]
+    return len({str(e["engine"]) for e in works if isinstance(e, dict) and e.get("engine")}) < 2
