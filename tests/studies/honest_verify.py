@@ -2,7 +2,7 @@
 
     python tests/studies/honest_verify.py                    # 20 runs of each family; resumes
     python tests/studies/honest_verify.py --at-most 1 --only classic_control
-    python tests/studies/honest_verify.py --only mujoco --backend mjx    # after its rule changed
+    python tests/studies/honest_verify.py --only mujoco --backend mjx,mujoco-warp
 
 Each run is ``envbench verify`` itself with a seed of its own, so its actions, start states and
 lengths differ. Each finding is a line of ``findings.jsonl``. At the end the table of
@@ -87,7 +87,7 @@ def report() -> str:
 
 @click.command()
 @click.option("--only", default=",".join(FAMILIES), help="Families, separated by commas.")
-@click.option("--backend", default="all", help="Only this one.")
+@click.option("--backend", default="all", help="Only these, separated by commas.")
 @click.option("--at-most", default=RUNS, help="Runs of each family.")
 @click.option("--fill", "into_docs", is_flag=True, help="Put the table into docs/studies.md.")
 def main(only: str, backend: str, at_most: int, into_docs: bool) -> None:
@@ -97,7 +97,7 @@ def main(only: str, backend: str, at_most: int, into_docs: bool) -> None:
         for family in only.split(","):
             if any(
                 (each["family"], each["seed"]) == (family, seed)
-                and backend in ("all", each["backend"])
+                and (backend == "all" or each["backend"] in backend.split(","))
                 for each in findings()
             ):
                 continue
