@@ -58,15 +58,21 @@ def rounded(value: float, half: float | None = None) -> str:
     ``half`` is a share of the value (0.02). Two to five significant digits remain; without ``half``
     there are three.
     """
-    size = math.floor(math.log10(value))
     if half is None:
-        return _digits(value, size - 2)
+        return three_digits(value)
+    size = math.floor(math.log10(value))
     uncertain = math.floor(math.log10(value * min(max(half, 1e-6), 1.0)))
     text = _digits(value, min(max(uncertain, size - 4), size - 1))
     width = 100 * half
     if width >= 0.95:
         return f"{text} ±{width:.0f} %"
     return f"{text} ±{width:.1g} %" if width >= 0.005 else f"{text} ±0 %"
+
+
+def three_digits(value: float) -> str:
+    """``20,700``, ``9.96`` or ``0.789``."""
+    value = float(f"{value:.3g}")
+    return _digits(value, math.floor(math.log10(value)) - 2) if value > 0 else f"{value:.2f}"
 
 
 def _digits(value: float, place: int) -> str:
@@ -77,6 +83,26 @@ def _digits(value: float, place: int) -> str:
 def percent(share: float) -> str:
     """``87 %`` for 0.87; two digits below a tenth: ``0.38 %``."""
     return f"{100 * share:.0f} %" if share >= 0.0995 else f"{100 * share:.2g} %"
+
+
+def duration(seconds: float | None) -> str:
+    """With three digits: ``12.3 µs``, ``4.56 ms`` or ``0.789 s``. "" for None."""
+    if seconds is None:
+        return ""
+    for unit, factor in (("µs", 1e6), ("ms", 1e3)):
+        if seconds * factor < 999.5:
+            return f"{three_digits(seconds * factor)} {unit}"
+    return f"{three_digits(seconds)} s"
+
+
+def memory(size: float | None) -> str:
+    """Bytes with three digits: ``12.3 KiB`` or ``456 MiB``. "" for None."""
+    if size is None:
+        return ""
+    if size <= 0:
+        return "none"
+    kib = size / 2**10
+    return f"{three_digits(kib)} KiB" if kib < 999.5 else f"{three_digits(kib / 2**10)} MiB"
 
 
 def disk(megabytes: float) -> str:

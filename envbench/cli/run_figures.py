@@ -24,7 +24,6 @@ from envbench.model import Cell
 from envbench.report.conclusion import Conclusion, conclusions
 from envbench.report.data_export import SCHEMA, cell_json, ratios_json
 from envbench.report.machine_results import machine_results
-from envbench.report.tables.costs import duration
 from envbench.report.tables.footnotes import FLAGS
 from envbench.results import store
 from envbench.results.folder import load_files
@@ -32,7 +31,7 @@ from envbench.results.measured_cells import judged
 from envbench.results.selection import Selection, ran
 from envbench.stats.intervals import half_width
 from envbench.stats.summary import Summary
-from envbench.text import counted, disk, printable, rounded
+from envbench.text import counted, duration, memory, printable, rounded
 
 
 def show(
@@ -166,8 +165,7 @@ def _own_costs(summaries: Sequence[Summary]) -> str:
         sizes = [costs.memory_bytes, line.bytes_per_env if line else None]
         rows.append(
             [cell.task, row_label(cell.backend, cell.variant), cell.numenv]
-            + [duration(each) or "-" for each in times]
-            + ["-" if each is None else disk(each / 1e6) for each in sizes]
+            + [text or "-" for text in [*map(duration, times), *map(memory, sizes)]]
         )
     heads = ["task", "backend", "numenv", "vector step: median", "99 %", "reset of all", "memory"]
     right = ("left", "left", *6 * ("right",))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
@@ -12,7 +11,7 @@ from envbench.report.tables.table import Entry, Table, grid, note_once
 from envbench.stats.costs import Costs
 from envbench.stats.summary import Summary
 from envbench.stats.without_stops import WithoutStops
-from envbench.text import markdown
+from envbench.text import duration, markdown, memory, three_digits
 
 NUMENV = "Environments"
 FIRST_STEP = "First step"  # with compilation: not every record times it apart
@@ -112,8 +111,8 @@ def cost_texts(costs: Costs, _: Summary | None = None) -> dict[str, str]:
     return {
         "Start-up": duration(costs.start_s),
         FIRST_STEP: span if is_range else duration(costs.first_step_s),
-        "Host memory": _bytes(costs.memory_bytes),
-        "GPU memory": _bytes(costs.gpu_memory_bytes),
+        "Host memory": memory(costs.memory_bytes),
+        "GPU memory": memory(costs.gpu_memory_bytes),
     }
 
 
@@ -121,8 +120,8 @@ def _further(costs: Costs, summary: Summary) -> dict[str, str]:
     per_cpu_s, energy = summary.frames_per_cpu_s, costs.energy
     return {
         "Reset": duration(costs.reset_s),
-        "Frames per CPU second": "" if per_cpu_s is None else _three_digits(per_cpu_s),
-        "Frames per joule": _three_digits(energy.frames_per_joule) if energy else "",
+        "Frames per CPU second": "" if per_cpu_s is None else three_digits(per_cpu_s),
+        "Frames per joule": three_digits(energy.frames_per_joule) if energy else "",
     }
 
 
@@ -168,8 +167,8 @@ def _memory(costs: Costs, _: Summary) -> dict[str, str]:
         return {}
     return {
         "Measured with": ", ".join(map(str, line.environments)),
-        "Fixed part": _bytes(line.fixed_bytes),
-        "Per environment": _bytes(line.bytes_per_env),
+        "Fixed part": memory(line.fixed_bytes),
+        "Per environment": memory(line.bytes_per_env),
         "Largest deviation": f"{100 * line.misfit:.0f} %",
         "Fit": "" if line.largest is None else _floored(line.largest),
     }
@@ -195,36 +194,10 @@ def span(found: WithoutStops) -> str:
     return f"{found.ratio:.2f}{limits}"
 
 
-def _bytes(size: float | None) -> str:
-    """With three digits: 12.3 KiB, 456 MiB. "" for None."""
-    if size is None:
-        return ""
-    if size <= 0:
-        return "none"
-    kib = size / 2**10
-    return f"{_three_digits(kib)} KiB" if kib < 999.5 else f"{_three_digits(kib / 2**10)} MiB"
-
-
 def _floored(count: int) -> str:
     """With two digits: an extrapolation supports no more."""
     unit = 10 ** max(0, len(str(count)) - 2)
     return f"{count // unit * unit:,}"
-
-
-def duration(seconds: float | None) -> str:
-    """With three digits: 12.3 µs, 4.56 ms, 0.789 s. "" for None."""
-    if seconds is None:
-        return ""
-    for unit, factor in (("µs", 1e6), ("ms", 1e3)):
-        if seconds * factor < 999.5:
-            return f"{_three_digits(seconds * factor)} {unit}"
-    return f"{_three_digits(seconds)} s"
-
-
-def _three_digits(value: float) -> str:
-    value = float(f"{value:.3g}")
-    digits = 2 - math.floor(math.log10(value)) if value > 0 else 0
-    return f"{value:,.{max(0, digits)}f}"
 
 
 def _cost_table(name: str, results: MachineResults, columns: Columns, note: str) -> Table:
