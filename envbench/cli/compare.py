@@ -145,10 +145,12 @@ def _sentence(first: str, second: str, found: Comparison) -> str:
     verdicts = ", ".join([first_count + of, *others])
     first, second = (_labels().get(name, name) for name in (first, second))
     mean = " on average" if len(found.counted) > 1 else ""
-    quick = any(e.summary.quick for pair in found.counted for e in (pair.first, pair.second))
-    caution = " This is provisional: quick figures have no interval." if quick else ""
+    quick = any(e.quick for pair in found.counted for e in (pair.first, pair.second))
+    caution = " This is provisional: some figures were measured quickly." if quick else ""
     ratio = f"{found.geometric_mean:.{places}f} × {first}{span}"
-    return f"{second} is {ratio}{mean}: {verdicts}.{caution}"
+    beside = all(pair.kernel_ratio for pair in found.counted)
+    to = "Relative to the reference kernel, " if beside else ""
+    return f"{to}{second} is {ratio}{mean}: {verdicts}.{caution}"
 
 
 def _print_table(found: Comparison) -> None:
@@ -164,6 +166,13 @@ def _print_table(found: Comparison) -> None:
     for note in dict.fromkeys(note for pair in found.pairs for note in pair.notes):
         count = sum(note in pair.notes for pair in found.pairs)
         tell(f"{count} of {counted(len(found.pairs), 'pair')} {NOTES[note]}.")
+    if kernels := [pair.kernel_ratio for pair in found.pairs if pair.kernel_ratio]:
+        low, high = (f"{each(kernels):.2f}" for each in (min, max))
+        speed = low if low == high else f"{low} to {high}"
+        tell(
+            f"B / A of {counted(len(kernels), 'pair')} is relative to the reference kernel, which "
+            f"shows how fast the machine was. The kernel ran {speed} × as fast in B as in A."
+        )
     if any(pair.verdict == "?" and not pair.unlike for pair in found.pairs):
         tell(
             "?: there is no interval. A side has fewer than five processes, or two sessions of one "
@@ -194,7 +203,7 @@ def _figure(found: Measured, *, together: bool) -> str:
     figure, half = found.figure, found.half
     if not together:
         figure, half = found.fps, half_width(found.summary.interval)
-    return f"{rounded(figure, half)}{' (quick)' if found.summary.quick else ''}"
+    return f"{rounded(figure, half)}{' (quick)' if found.quick else ''}"
 
 
 def _span(interval: Interval | None) -> str:
@@ -207,7 +216,7 @@ def _json(found: Comparison) -> dict[str, Any]:
             {
                 "a": cell_json(pair.first.summary, pair.first.session, doubt=pair.first.doubt),
                 "b": cell_json(pair.second.summary, pair.second.session, doubt=pair.second.doubt),
-                **fields(pair, "ratio interval verdict"),
+                **fields(pair, "ratio interval verdict kernel_ratio"),
                 "not_comparable": pair.unlike,
                 "notes": pair.notes,
             }

@@ -19,6 +19,7 @@ from envbench.engine.campaign import Campaign
 from envbench.engine.carry_out import carry_out
 from envbench.engine.experiment import Experiment, Findings, Options
 from envbench.errors import UNAVAILABLE, EnvbenchError
+from envbench.machine import catalogue
 from envbench.model import Cell
 from envbench.text import counted
 
@@ -38,7 +39,7 @@ def conduct(
     caller may pass an executor of blocks as click's ``obj`` (the tests have one with a virtual
     clock).
     """
-    warn(plugin_warnings())
+    warn_of_left_out(options)
 
     def show_all(outcome: Campaign[Findings]) -> int:
         if outcome.stopped is not None:
@@ -61,3 +62,10 @@ def conduct(
         sys.exit(carry_out(experiment, options, display, show_all, executor))
     finally:
         display.stop_status()
+
+
+def warn_of_left_out(options: Options) -> None:
+    """Say which plugins cannot be used and, if no profile is named, which profiles."""
+    warn(plugin_warnings())
+    if options.machine is None:
+        warn(catalogue().warnings)

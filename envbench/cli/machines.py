@@ -69,7 +69,8 @@ def detect(context: click.Context, as_json: bool) -> None:
     """Print this machine's fingerprint and the profile that fits it."""
     site = site_of(Options(), RunExperiment())
     found, used = site.fingerprint, site.profile
-    fitting = machine.catalogue().matching(found)
+    known = machine.catalogue()
+    fitting = known.matching(found)
     if as_json or (context.parent and context.parent.params["as_json"]):
         name = fitting.name if fitting else None
         facts = {"schema": 1, "hash": digest(found), "fingerprint": found, "profile": name}
@@ -88,6 +89,7 @@ def detect(context: click.Context, as_json: bool) -> None:
         "profile": fits if used == fitting else f"{fits or 'none'} fits; {kept}",
     }
     click.echo("\n".join(f"{key:<16} {value}" for key, value in lines.items()))
+    warn(known.warnings)
     if not fitting:
         tell("`envbench machines init NAME` creates a profile for this machine.")
 

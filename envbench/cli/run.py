@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from envbench.backends import row_label
 from envbench.backends.builtin import PRESETS
-from envbench.cli.conduct import conduct
+from envbench.cli.conduct import conduct, warn_of_left_out
 from envbench.cli.options import (
     AS_JSON,
     FilePath,
@@ -130,6 +130,7 @@ def run(
     experiment = RunExperiment(cells=cells, measure=measure)
 
     if only_plan:
+        warn_of_left_out(options)
         found = preview(experiment, options)
         _show_plan(found, as_json=as_json)
         sys.exit(UNAVAILABLE if found.lacking and experiment.named else 0)

@@ -214,10 +214,9 @@ def _tell_next_command(outcome: Campaign[Figures], summaries: Sequence[Summary])
     called = "envbench" if shutil.which("envbench") else f"{sys.executable} -m envbench"
     results = outcome.journal.path.parent.parent
     report = f"{called} report{store.option(results)}"
-    some = any(summary.interval for summary in summaries)
     tell(
         f"{recorded}. `{report} --format html` shows it on a page, and `{report}` in the tables of "
         f"{results / 'README.md'}."
     )
-    if not some:
+    if all(each.quick for each in summaries if each.fps):
         tell("Quick figures never replace longer measurements in a report.")

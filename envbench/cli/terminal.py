@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -42,17 +43,31 @@ def print_json(document: object, *, indent: int = 2) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(document), indent=indent).decode())
 
 
-def table(rows: Iterable[Sequence[object]], heads: Sequence[str], **style: Any) -> str:
-    """Make a table. ``style`` goes to ``tabulate``. Where the output is a terminal, long columns
-    are wrapped to fit. Otherwise a row is one line, unless ``style`` has ``maxcolwidths``, so that
-    grep works on it."""
+def table(
+    rows: Iterable[Sequence[object]],
+    heads: Sequence[str],
+    *,
+    widths: Sequence[int] = (),
+    **style: Any,
+) -> str:
+    """Make a table. ``style`` goes to ``tabulate``. ``widths``: the most characters of a line in
+    each column. By default, long columns are wrapped to fit if the output is a terminal. Otherwise
+    a row is one line, so that grep works on it."""
     from tabulate import tabulate  # slow to import
 
-    keep = "\n" if style.get("maxcolwidths") else ""
+    keep = "\n" if widths else ""
     texts = [[printable(str(text), keep) for text in row] for row in rows]
-    if not style.keys() & {"maxcolwidths", "tablefmt"} and sys.stdout.isatty():
-        style["maxcolwidths"] = _fitting([heads, *texts], shutil.get_terminal_size().columns)
+    if not widths and "tablefmt" not in style and sys.stdout.isatty():
+        widths = _fitting([heads, *texts], shutil.get_terminal_size().columns)
+    if widths:
+        heads, *texts = (list(map(_wrapped, row, widths)) for row in (heads, *texts))
     return tabulate(texts, heads, disable_numparse=True, **style)
+
+
+def _wrapped(text: str, width: int) -> str:
+    """``tabulate`` could do this, but its version 0.10 fails at ``20,700``."""
+    lines = (textwrap.wrap(each, width, break_on_hyphens=False) for each in text.split("\n"))
+    return "\n".join(line for each in lines for line in each or [""])
 
 
 def _fitting(rows: Sequence[Sequence[str]], columns: int) -> list[int]:

@@ -93,6 +93,6 @@ def _tables(found: Sequence[Verification]) -> str:
     marks = {judge(each).badge for each in found}
     legend = ", ".join(f"{mark} {what}" for mark, what in BADGES.items() if mark in marks)
     return f"{legend}\n\n" * bool(legend) + "\n\n".join(
-        f"{printable(name)}\n{table(rows, heads, maxcolwidths=[26, 32, 34, 52])}"
+        f"{printable(name)}\n{table(rows, heads, widths=[26, 32, 34, 52])}"
         for name, rows in groups.items()
     )

@@ -91,8 +91,9 @@ def identity(experiment: Experiment[object], arms: Mapping[str, Arm]) -> dict[st
     A place is a folder, not a path of an interpreter: a folder has one under several names.
     """
     ready = [arm for arm in arms.values() if arm.failure is None]
-    watches = experiment.watches_code or any(arm.target.family.own_tasks for arm in ready)
-    watched = [arm for arm in ready if arm.to_probe and watches]
+    own = [arm for arm in ready if arm.to_probe]  # the reference kernels are envbench's
+    watches = experiment.watches_code or any(arm.target.family.own_tasks for arm in own)
+    watched = own if watches else []
     imports = {python: _hash_of_imports(python) for python in {arm.python for arm in watched}}
     return {
         "code": {

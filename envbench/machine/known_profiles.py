@@ -61,15 +61,15 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
         return {name: entry.profile for name, entry in self.entries.items()}
 
     def matching(self, found: Fingerprint) -> Profile | None:
-        """Find the profile that fits by its ``[match]``: the newest for this host alone, else a
-        local one before a shipped one, and of several the most specific."""
+        """Find the profile that fits by its ``[match]``: a local one before a shipped one, the
+        newest for this host alone before others, and of several the most specific."""
 
-        def rank(entry: Entry) -> tuple[int, bool, int, bool, str]:
+        def rank(entry: Entry) -> tuple[bool, int, int, bool, str]:
             match = entry.profile.match
             given = sum(value is not None for value in msgspec.structs.astuple(match))
             newest = 1 if match.host is None else -entry.written
             other_cpu = match.cpu != found.cpu
-            return newest, entry.source != "local", -given, other_cpu, entry.profile.name
+            return entry.source != "local", newest, -given, other_cpu, entry.profile.name
 
         fitting = [entry for entry in self.entries.values() if entry.profile.fits(found)]
         return min(fitting, key=rank).profile if fitting else None

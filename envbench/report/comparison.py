@@ -22,7 +22,7 @@ By = Callable[[Measured], Hashable]
 NOTES = {
     "hardware": "were measured on different hardware or another version of the system",
     "host": "were measured on different computers of the same hardware, or on unknown ones",
-    "quick": "have a figure that was measured quickly (`--quick`): one short process, no interval",
+    "quick": "have a figure that was measured quickly (`--quick`, or under 2 s in all)",
     "stand-in": "ran as tasks with different names (one replaces a task that no longer exists): "
     "`envbench verify` found that they do the same work, and lists the differences",
     "in-flight": "have different numbers of environments in flight per environment in the batch",
@@ -47,6 +47,11 @@ class Pair:
     @property
     def ratio(self) -> float | None:
         return self.relation.ratio if self.relation else None
+
+    @property
+    def kernel_ratio(self) -> float | None:
+        """How fast the reference kernel ran, if the ratio is relative to it."""
+        return self.relation.kernel if self.relation else None
 
     @property
     def interval(self) -> Interval | None:
@@ -130,7 +135,7 @@ def _pair(first: Measured, second: Measured, by: By, relations: Relations) -> Pa
     notes = {
         "hardware": hardware[0] != hardware[1],
         "host": hardware[0] == hardware[1] and machines[0] != machines[1],
-        "quick": first.summary.quick or second.summary.quick,
+        "quick": first.quick or second.quick,
         "stand-in": first.ran != second.ran and first.badge == second.badge == "✓",
         "in-flight": one.env_instances * other.numenv != other.env_instances * one.numenv,
         "session": first.plan_id != second.plan_id,

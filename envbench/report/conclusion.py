@@ -20,7 +20,7 @@ from envbench.results.selection import Selection
 from envbench.text import counted, listed
 
 BASE = "for-loop"  # speed-ups are relative to it
-QUICK = "quick figures have no interval. Measure without --quick to be sure"
+QUICK = "quick figures are never ranked. Measure for longer, without --quick, to be sure"
 OTHER_SESSION = "these figures are of another session than the table's"
 NO_INTERVAL = "the figures have no interval. Measure with at least five blocks to be sure"
 
@@ -161,7 +161,7 @@ def provisional(able: Sequence[Measured], results: MachineResults) -> str:
     """Why no row can be shown to be the fastest, or the only one has no interval; "" otherwise."""
     if results.leading_rows(able):
         return ""
-    if any(each.plan_id != results.session for each in able if not each.summary.quick):
+    if any(each.plan_id != results.session for each in able if not each.quick):
         return OTHER_SESSION
     best, *_ = leading(able, results)
     others = best_of_rows(best, able, results.value)
@@ -169,7 +169,7 @@ def provisional(able: Sequence[Measured], results: MachineResults) -> str:
     known = [each.interval if each else None for each in related] or [best.span]
     if all(known):
         return ""
-    return QUICK if any(each.summary.quick for each in able) else NO_INTERVAL
+    return QUICK if any(each.quick for each in able) else NO_INTERVAL
 
 
 def enough(best: Measured, able: Sequence[Measured], results: MachineResults) -> int:

@@ -94,7 +94,7 @@ class MachineResults:
 
         def rank(found: Measured) -> tuple[bool, bool, bool, float]:
             own = found.plan_id == self.session
-            return not found.summary.quick, not found.doubt, own, self.value(found)
+            return not found.quick, not found.doubt, own, self.value(found)
 
         return {label: max(row, key=rank) for label, row in self.rows.items()}
 
@@ -198,7 +198,7 @@ class MachineResults:
     def competes(self, found: Measured) -> bool:
         """Whether it can be the best of its column: it is of the table's session, was not measured
         quickly, and does equal work as far as known."""
-        own = found.plan_id == self.session and not found.summary.quick
+        own = found.plan_id == self.session and not found.quick
         return own and self.equal_work(found)
 
     def equal_work(self, found: Measured) -> bool:

@@ -59,7 +59,6 @@ class Measured:
     label: str
     plan: Plan
     when: str
-    quick: bool
     fingerprint: Fingerprint | None
     runtime: str  # hash of the interpreter and packages of its last run
     times: int = 1  # how many complete measurements of this cell are stored, without quick ones
@@ -123,6 +122,11 @@ class Measured:
         cell = self.cell
         section = "" if cell.kind == "ceiling" else cell.section
         return cell.machine, cell.env, cell.task, section
+
+    @property
+    def quick(self) -> bool:
+        """Was it a quick look? The summary of a failed cell does not say."""
+        return self.summary.quick or self.plan.quick
 
     @property
     def quality(self) -> int:

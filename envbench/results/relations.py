@@ -29,10 +29,15 @@ MOST_SESSIONS = 10  # of a cell that show the drift: more are hardly more exact,
 
 @dataclass(frozen=True, kw_only=True)
 class Relation:
-    """The ratio of two figures. ``interval`` is None where it is unknown."""
+    """The ratio of two figures. ``interval`` is None where it is unknown.
+
+    ``kernel``: if both figures are divided by the same reference kernel's, how fast that ran beside
+    the first one, relative to the other. So the ratio of the figures is ``ratio * kernel``.
+    """
 
     ratio: float
     interval: Interval | None
+    kernel: float | None = None
 
     @property
     def verdict(self) -> str:
@@ -89,7 +94,11 @@ class Relations:
             drift, hosts = self.beside_kernel, {found.plan.fingerprint, to.plan.fingerprint}
             if one and other and drift and hosts & drift.hosts:
                 interval = ratio_between(one, other, drift)
-                return Relation(ratio=math.exp(one.log - other.log), interval=interval)
+                ratio = math.exp(one.log - other.log)
+                kernels = (each.session.model.adjusted[kernel].rate for each in (found, to))
+                return Relation(
+                    ratio=ratio, interval=interval, kernel=next(kernels) / next(kernels)
+                )
         return None
 
     def _of_two_hosts(self, found: Measured, to: Measured) -> Relation | None:

@@ -57,7 +57,7 @@ from envbench.results.memory_lines import with_memory_lines
 from envbench.results.plausible import plausible
 from envbench.results.relations import Relations, relations
 from envbench.results.verifications import newest_verifications
-from envbench.stats.summary import QUICK_S, summarise, with_costs
+from envbench.stats.summary import summarise, with_costs
 from envbench.text import counted, one_line
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
@@ -308,8 +308,6 @@ def _measured(
         label=backends.row_label(cell.backend, cell.variant),
         plan=plan,
         when=max(run.started_utc for run in runs),
-        quick=plan.design_as(RunDesign).quick
-        or sum(sum(run.measured.ns) for run in runs) < QUICK_S * 1e9,
         fingerprint=found,
         runtime=last.runtime,
         ran=ran(last),

@@ -24,7 +24,7 @@ from envbench.model import LARGEST_FPS, Cell, Failure, Run, Windows
 from envbench.stats.costs import Costs, costs
 from envbench.stats.intervals import RUNS_FOR_INTERVAL, interval
 
-QUICK_S = 2.0  # the measured time of a quick run; a shorter run counts as quick, too
+QUICK_S = 2.0  # the measured time of a quick figure; one of a shorter time is quick, too
 OTHER_LOAD_SHARE = 0.10  # of the machine's CPU time, used by others while windows were open
 
 
@@ -111,7 +111,7 @@ class Summary:
 
     @property
     def quick(self) -> bool:
-        """Whether it was measured with ``--quick``."""
+        """Whether it was measured with ``--quick``, or for less time."""
         return "quick" in self.flags
 
 
@@ -168,7 +168,8 @@ def _flags(runs: Sequence[Run], rates: Sequence[Rate], cpus: int, *, alone: bool
     """In the order in which a cell shows them. ``report.tables.footnotes`` has their sentences."""
     reasons = {reason for run in runs for reason in run.measured.invalid.values()}
     throttled = any((run.load.throttled_periods or 0) > 0 for run in runs)
-    quick, few = any(run.quick for run in runs), len(runs) < RUNS_FOR_INTERVAL
+    short = sum(sum(run.measured.ns) for run in runs) < QUICK_S * 1e9
+    quick, few = short or any(run.quick for run in runs), len(runs) < RUNS_FOR_INTERVAL
     found = {
         "quick": quick,
         "few-runs": few and not quick,

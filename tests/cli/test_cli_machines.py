@@ -101,6 +101,9 @@ def test_a_broken_profile_is_a_warning_and_the_others_are_listed() -> None:
     assert " laptop " in result.stdout
     assert "bad.toml" in result.stderr
     assert "\x1b" not in result.output
+    assert "bad.toml" in call("detect").stderr
+    plan = CliRunner().invoke(cli.envbench, ["run", "--env", "gym", "--task", "CartPole-v1", "--plan"])
+    assert "bad.toml" in plan.stderr
 
 
 @pytest.mark.usefixtures("no_profile_fits")

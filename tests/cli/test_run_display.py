@@ -84,17 +84,20 @@ class Terminal:
 
 
 @slow
-def test_a_terminal_gets_a_bar_with_round_cell_rate_and_times(
+def test_a_terminal_gets_a_bar_with_round_cell_rate_and_times_and_then_the_table(
     place: Place, faulty_python: Path
 ) -> None:
     terminal = Terminal()
     words = ("--numenv", 2, "--duration", 1.2, "--repeats", 2)
     process = place.start(
         "run", *loop(faulty_python), *words,
-        stderr=terminal.theirs, env=place.environment(TERM="xterm-256color", COLUMNS="160"),
+        stdout=terminal.theirs, stderr=terminal.theirs,
+        env=place.environment(TERM="xterm-256color", COLUMNS="160"),
     )  # fmt: skip
     assert ended(process).code == 0
     shown = terminal.text()
+    assert "Traceback" not in shown
+    assert re.search(r"For-loop +2 +[\d,]+,\d{3} ", shown), "the table"
     for part in ("round 1/2", "round 2/2", "Normal-v0 for-loop × 2", "FPS", "elapsed", "left"):
         assert part in shown
     assert "━" in shown

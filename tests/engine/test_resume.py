@@ -32,11 +32,12 @@ from helpers.virtual_executor import (
 
 from envbench import backends
 from envbench.backends import Backend
-from envbench.engine.availability import TRIES, Arm
+from envbench.backends.builtin import KERNELS
+from envbench.engine.availability import KERNEL_ARM, TRIES, Arm, kernel_arm
 from envbench.engine.experiment import Done
 from envbench.engine.new_plan import OWN_SOURCE, code_files, identity
 from envbench.engine.resume import find, recorded
-from envbench.engine.target import target_of
+from envbench.engine.target import kernel_target, target_of
 from envbench.errors import Interrupted
 from envbench.experiments.run.rounds import RunExperiment
 from envbench.model import Block, Cell, Failure, Plan
@@ -710,6 +711,15 @@ def code_of(python: Path) -> dict[str, str]:
     arm = Arm(target=target_of(cell), python=str(python))
     found: dict[str, str] = identity(RunExperiment(), {arm.key: arm})["imports"]
     return found
+
+
+def test_other_packages_do_not_matter_to_a_run_of_a_built_in_family() -> None:
+    """Its reference kernel is of the family of the users' own tasks."""
+    target = target_of(make_cell("for-loop", 2))
+    kernel = kernel_target("here", KERNELS["one-thread"])
+    own = Arm(target=target, python=sys.executable)
+    arms = {each.key: each for each in (own, kernel_arm(KERNEL_ARM, kernel))}
+    assert identity(RunExperiment(), arms)["imports"] == {}
 
 
 def folder_of(code: Path, text: str = "old = 1") -> Path:

@@ -142,7 +142,7 @@ def make_fact(fingerprint: Fingerprint = LAPTOP) -> MachineFact:
 
 
 def measured_plan(
-    speeds: dict[tuple[str, int], int], repeats: int = 5, **given: Any
+    speeds: dict[tuple[str, int], int], repeats: int = 5, windows: int = 4, **given: Any
 ) -> list[Plan | Run | MachineFact]:
     """A whole plan: (backend, numenv) -> steps per window of 0.25 s; five equal runs per cell.
 
@@ -165,7 +165,7 @@ def measured_plan(
         if alternate:
             shared["block"] = f"{plan.plan_id}-b{number}"
         runs += [
-            make_run(cell, [speed] * 4, round=number, **{**shared, **of_run})
+            make_run(cell, [speed] * windows, round=number, **{**shared, **of_run})
             for cell, speed in zip(cells, speeds.values(), strict=True)
         ]
     return [make_fact(), make_fact(OTHER), plan, *runs]

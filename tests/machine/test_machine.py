@@ -24,6 +24,7 @@ from envbench.machine import (
     choose,
     for_this_host,
     is_valid_name,
+    known_profiles,
     profile,
     profile_for_host,
     valid_name,
@@ -344,6 +345,21 @@ def test_a_profile_of_the_user_is_preferred_to_a_shipped_one() -> None:
     here = machine(HARDWARE["laptop"][8:], 12)
     assert choose(None, here).name == "laptop"
     local("mine", GOOD + "[match]\ncores = 12\n")
+    assert choose(None, here).name == "mine"
+
+
+def test_a_profile_of_the_user_is_preferred_to_a_shipped_one_of_this_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "package"
+    (package / "machines").mkdir(parents=True)
+    monkeypatch.setattr(known_profiles, "PACKAGE", package)
+    host = '[match]\nhost = "1a2b3c4d5e6f"\n'
+    (package / "machines/shipped.toml").write_text(GOOD + host)
+    here = machine(host="1a2b3c4d5e6f")
+    assert choose(None, here).name == "shipped"
+    local("mine", GOOD.replace('"T"', '"B"') + '[match]\ncpu = "AMD EPYC"\n')
+    os.utime("machines/mine.toml", (1, 1))
     assert choose(None, here).name == "mine"
 
 

@@ -77,7 +77,7 @@ def test_without_a_python_loop_it_gives_the_figure() -> None:
 def test_a_single_row_is_not_called_the_fastest(
     cells: dict[tuple[str, int], int], expected: str
 ) -> None:
-    text = sentence(measured_plan(cells, repeats=1))
+    text = sentence(measured_plan(cells, repeats=1, windows=8))
     assert text.startswith(
         f"On Pong-v5, {expected}This is provisional: the figures have no interval"
     )
@@ -95,7 +95,8 @@ def test_quick_figures_give_a_provisional_answer() -> None:
     records = measured_plan(cells, repeats=1, quick=True, run={"quick": True})
     assert sentence(records) == (
         "On Pong-v5, EnvPool (async) has the highest FPS at 8 environments: 2.1 × For-loop. This "
-        "is provisional: quick figures have no interval. Measure without --quick to be sure."
+        "is provisional: quick figures are never ranked. Measure for longer, without --quick, to "
+        "be sure."
     )
 
 
@@ -130,7 +131,9 @@ def test_figures_of_another_session_than_the_tables_are_provisional() -> None:
 
 
 def test_without_a_second_block_no_row_is_shown_to_be_the_fastest() -> None:
-    text = sentence(measured_plan({("for-loop", 8): 100, ("envpool-async", 8): 300}, repeats=1))
+    text = sentence(
+        measured_plan({("for-loop", 8): 100, ("envpool-async", 8): 300}, repeats=1, windows=8)
+    )
     assert "EnvPool (async) has the highest FPS" in text
     assert "tie" not in text
     assert "This is provisional: the figures have no interval." in text

@@ -92,6 +92,10 @@ def test_between_sessions_the_kernel_shows_the_speed_of_the_host() -> None:
     assert relation.interval is not None
     assert relation.ratio == pytest.approx(1.1, rel=0.03)  # although the day was half as fast
     assert relation.interval[0] <= 1.1 <= relation.interval[1]
+    assert relation.kernel == pytest.approx(1.2 / 0.7, rel=0.06)  # of the days
+    assert one.figure is not None
+    assert other.figure is not None
+    assert relation.ratio * relation.kernel == pytest.approx(one.figure / other.figure, rel=0.03)
 
 
 def test_a_kernel_of_another_numpy_relates_no_sessions() -> None:

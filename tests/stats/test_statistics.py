@@ -111,8 +111,9 @@ def test_the_headline_is_total_frames_over_total_time_of_the_runs():
 
 
 def test_one_run_has_a_figure_without_an_interval_and_a_flag():
-    found = summarise([make_run()])
+    found = summarise([make_run(steps=[100] * 8)])
     assert (found.fps, found.interval, found.flags) == (1600.0, None, ["few-runs"])
+    assert summarise([make_run(steps=[100] * 7)]).flags == ["quick"], "under two seconds"
 
 
 def test_equal_runs_have_an_interval_of_no_width():

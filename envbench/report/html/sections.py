@@ -211,9 +211,7 @@ def _unranked(results: MachineResults) -> Part | None:
     """A card for results of which no row is ranked: the highest figure, and why it is not."""
     if not results.with_figures:
         return None
-    best = max(
-        results.highest.values(), key=lambda each: (not each.summary.quick, results.value(each))
-    )
+    best = max(results.highest.values(), key=lambda each: (not each.quick, results.value(each)))
     other = best.badge == "≠" or not backends.same_work(best.cell)
     why = "different work" if other else best.doubt or "its work was not shown to be equal"
     figure, _, half = results.text(best).partition(" ")
@@ -224,7 +222,7 @@ def _unranked(results: MachineResults) -> Part | None:
         "label": one_line(best.label),
         "setup": counted(best.numenv, "environment"),
         "provisional": "",
-        "says": [one_line(f"not ranked: {why}"), *(["quick"] if best.summary.quick else [])],
+        "says": [one_line(f"not ranked: {why}"), *(["quick"] if best.quick else [])],
         "ties": [],
         "code": code_of(best),
         "code_of": "",
@@ -296,7 +294,7 @@ def _bar_text(each: Measured, base: Measured | None, found: Conclusion) -> dict[
     more += ["different work"] if each.badge == "≠" else []
     more += ["not ranked"] if each.doubt else []
     more += ["equal work not shown"] if each.badge == "–" else []
-    more += ["quick"] if each.summary.quick else []
+    more += ["quick"] if each.quick else []
     more += ["another session"] if each.plan_id != found.results.session else []
     if each is base:
         return {"text": "1 ×", "more": ", ".join([found.results.text(each), *more])}

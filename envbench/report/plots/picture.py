@@ -85,7 +85,7 @@ def chart(results: MachineResults, *, published: bool = False) -> Chart:
 
 def _point(found: Measured, results: MachineResults) -> Point:
     figure, (low, high) = found.figure or 0.0, found.span or (None, None)
-    if found.summary.quick:
+    if found.quick:
         return Point(found.numenv, figure, low, high, "quick")
     if found.plan_id != results.session:  # its interval says nothing about the other points
         return Point(found.numenv, figure, apart="another session")

@@ -30,7 +30,7 @@ TIES = (
 NOT_RANKED = "No row is ranked: that needs several cells that alternated in one session."
 
 FLAGS = {
-    "quick": "Measured quickly (`--quick`): one short process, no interval.",
+    "quick": "Measured quickly (`--quick`, or under 2 s in all): never ranked.",
     "few-runs": "Fewer than five processes: too few for an interval of its own. Where it has a ±, "
     "that only compares it with other cells.",
     "one-go": "The only cell of its session: the interval covers minutes, not changes over hours.",
@@ -134,7 +134,7 @@ def elsewhere(found: Measured, profile: Profile | None) -> bool:
 
 def quick(found: Measured) -> tuple[str, ...]:
     """The footnote of a quick figure."""
-    return (FLAGS["quick"],) if found.summary.quick else ()
+    return (FLAGS["quick"],) if found.quick else ()
 
 
 def hardware(found: Fingerprint) -> str:

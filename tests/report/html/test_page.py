@@ -312,7 +312,9 @@ def test_a_quick_look_is_provisional(place: Path) -> None:
     put(quick)
     made()
     text = Path("results/report.html").read_text()
-    assert "Provisional: quick figures have no interval. Measure without --quick" in text
+    assert (
+        "Provisional: quick figures are never ranked. Measure for longer, without --quick" in text
+    )
 
 
 def test_a_task_of_which_no_row_is_ranked_has_a_card_that_says_why(place: Path) -> None:
@@ -418,7 +420,7 @@ def test_every_table_sorts_and_a_long_one_filters(place: Path) -> None:
 
 
 def test_a_table_has_its_badges_shares_and_notes(place: Path) -> None:
-    few = measured_plan({("subprocess", 8): 30}, plan_id="few", repeats=1)
+    few = measured_plan({("subprocess", 8): 30}, plan_id="few", repeats=2)
     put([*HERE, *CEILING, *few, make_refusal(make_cell("envpool-async", 8))])
     made()
     text = Path("results/report.html").read_text()

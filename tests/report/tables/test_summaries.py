@@ -113,7 +113,7 @@ def test_a_quick_figure_is_marked_in_every_summary_and_never_bold() -> None:
     ):
         text = block([*HERE, *quick], name)
         assert grid(text, heading)["Subprocess"][0] == entry
-        assert "<sup>a</sup> Measured quickly (`--quick`)" in text
+        assert "<sup>a</sup> Measured quickly (`--quick`, or" in text
         assert "Measured quickly" not in block(HERE, name)
     assert "**1,440.0 ±0 %** at 8" in block([*HERE, *quick], "overview")
     assert "Subprocess" not in block([*HERE, *quick], "recommendation")

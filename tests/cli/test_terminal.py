@@ -1,0 +1,42 @@
+"""Tables fit into the terminal, and a log gets one line per row."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from envbench.cli import terminal
+
+HEADS = ["cell", "steps/s", "why"]
+ROWS = [
+    ["atari Pong-v5 for-loop × 8", "20,700", "it keeps several environments in flight"],
+    ["atari Pong-v5 envpool-async × 12", "1,234,567", ""],
+]
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 200])
+def test_a_table_fits_into_a_terminal_and_keeps_every_word(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(
+        terminal.shutil, "get_terminal_size", lambda: os.terminal_size((columns, 24))
+    )
+    lines = terminal.table(ROWS, HEADS, colalign=("left", "right", "left")).splitlines()
+    assert max(map(len, lines)) <= columns
+    words = " ".join(" ".join(row) for row in ROWS).split()
+    assert sorted(words) == sorted(" ".join(lines[2:]).split())
+
+
+def test_a_log_gets_one_line_per_row() -> None:
+    lines = terminal.table(ROWS, HEADS).splitlines()
+    assert len(lines) == 2 + len(ROWS)
+
+
+def test_given_widths_hold_in_a_log_too() -> None:
+    text = terminal.table([["1,000", "first\nand a second difference"]], ["a", "b"], widths=[9, 12])
+    assert [line.split() for line in text.splitlines()[2:]] == [
+        ["1,000", "first"], ["and", "a", "second"], ["difference"],
+    ]  # fmt: skip
