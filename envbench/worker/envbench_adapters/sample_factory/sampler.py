@@ -6,8 +6,8 @@ one process with the policy. The consumer receives a copy of one trajectory at a
 library's own example of a sampler without a learner.
 
 The samplers run continuously. A vector step is numenv received transitions. Extra transitions are
-credited to the next run, so nothing is lost or counted twice. An episode's end counts when its
-trajectory arrives. An environment resets within the step that ends its episode (same-step
+credited to the next run, so nothing is counted twice. What arrives while no clock runs, between two
+slices of a block, is left out. An episode's end counts when its trajectory arrives. An environment resets within the step that ends its episode (same-step
 autoreset), so the observation after an end is the next episode's first.
 """
 
@@ -82,6 +82,11 @@ class SampleFactory(Adapter):
         self.surplus += self.received - wanted
         self.received = 0
         return Counts(wanted, sum(int(each.sum()) for each in ends))
+
+    def resume(self) -> None:
+        """Leave out the trajectories that arrived while no clock ran."""
+        while not self.api.traj_queue.empty():
+            self.api.traj_queue.get_nowait()
 
     def _receive(self) -> Any:
         """The next trajectory: tensors of (1, rollout, …), with one more observation."""

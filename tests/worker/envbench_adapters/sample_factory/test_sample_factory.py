@@ -84,7 +84,7 @@ def test_environments_that_do_not_fill_every_worker_are_refused() -> None:
 # ---------------------------------------------------------------- inside the runtime
 
 PREAMBLE = """
-import os, signal, sys
+import os, signal, sys, time
 import numpy as np
 sys.path.insert(0, {worker!r})
 import envbench_families
@@ -126,6 +126,10 @@ if __name__ == "__main__":
     follows("mujoco", "Ant-v3", 5)
     made = adapter("measure", "mujoco", "Ant-v3", 5)
     made.run(10)
+    while made.api.traj_queue.qsize() < 3:
+        time.sleep(0.1)
+    made.resume()
+    print("waiting after a pause:", made.api.traj_queue.qsize() > 1)
     os.kill(made.children[-1].pid, signal.SIGKILL)
     try:
         while True:
@@ -155,3 +159,7 @@ def test_given_actions_give_the_results_of_an_environment_stepped_alone(family: 
 
 def test_a_process_that_dies_is_reported_and_ends_the_others() -> None:
     assert "ended with exit code -9 -9 [False, False, False]" in scripted()
+
+
+def test_what_the_processes_made_while_no_clock_ran_is_left_out() -> None:
+    assert "waiting after a pause: False" in scripted()
