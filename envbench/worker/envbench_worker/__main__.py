@@ -92,7 +92,7 @@ class Worker:
         later = self.spot_check() if self.job["spot"] else None
         adapter = self.adapter
         self.meter = meter = Meter(adapter, self.job["protocol"], self.emit)
-        meter.check = later
+        meter.check, meter.looks = later, bool(self.job["spot"])
         self.enter("first_step")
         self.began["first_step_ns"] = time.perf_counter_ns()
         self.times["first_step_ns"] = meter.first_step()

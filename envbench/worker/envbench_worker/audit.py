@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
+from envbench_worker.actions import from_batch
 from envbench_worker.contract import COUNTERS, MOST_TRACED, Adapter, Counts, Job, Trace, named
 from envbench_worker.sensors import process_tree
 
@@ -64,7 +65,10 @@ def lock_steps(
         stride = 1 if ended else min(next(lengths, 1), calls - made)  # after an end comes a reset
         if choose is not None:
             batches[made] = choose(held[-1][1], batches[made])
-        adapter.batches = cycle(batches[made : made + stride])  # as in a measurement
+        if choose is None:
+            adapter.batches = from_batch(adapter.bank, begin + made)  # as in a measurement
+        else:
+            adapter.batches = from_batch(batches, made)
         counts = adapter.run(stride)
         if emit is not None:
             emit(progress(stride, counts))
@@ -82,7 +86,7 @@ def lock_steps(
         held.append((seen, np.array(seen)))
         if made - 1 in kept:
             observations.append(held[-1][1][columns])
-    adapter.batches = cycle(adapter.bank)
+    adapter.batches = from_batch(adapter.bank, 0)
     reused = reused or overwritten(held)
     rewards, terminated, truncated = (np.stack(each) for each in zip(*outcomes))
     return Trace(
@@ -217,7 +221,8 @@ def count_twice(adapter: Adapter, calls: int, emit: Emit, own: bool) -> Dict[str
 
     Returns fields of ``envbench.model.Audit``; ``frames`` is None if nothing else counts. ``own``:
     the adapter is envbench's. The second count of a plugin is what its environments' counters in
-    this process have seen. Without one, it is only the plugin's claim.
+    this process have seen when ``run`` returns: steps that are made later, as the adapter is asked
+    for its own count, are not steps of ``run``. Without a counter, it is only the plugin's claim.
     """
     seen = None if own else seen_frames()
     if adapter.first_observations is not None:
@@ -227,11 +232,13 @@ def count_twice(adapter: Adapter, calls: int, emit: Emit, own: bool) -> Dict[str
     began = time.perf_counter()
     while made < calls:
         stride = next_stride(made, calls, time.perf_counter() - began)
+        before = seen_frames() or 0.0
         counts = adapter.run(stride)
-        again = adapter.recount()
         if seen is not None:
-            before, seen = seen, seen_frames() or 0.0
-            again = None if again is None else seen - before
+            seen = seen_frames() or 0.0
+        again = adapter.recount()
+        if seen is not None and again is not None:
+            again = seen - before
         frames = None if again is None or frames is None else frames + again
         steps, resets, made = steps + counts.steps, resets + counts.resets, made + stride
         emit(progress(stride, counts))

@@ -18,6 +18,7 @@ from statistics import median, variance
 from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 from zlib import crc32
 
+from envbench_worker.actions import from_batch
 from envbench_worker.after_steps import fitting, returns, rounded, step_times
 from envbench_worker.contract import Adapter, Counts, ImpossibleFigure
 from envbench_worker.energy import Energy
@@ -30,7 +31,8 @@ STEAL_LIMIT = 0.05
 ONE_TICK_S = 0.015  # the system counts in ticks of 0.01 s: one is over 5 % of a short slice
 SUSPEND_LIMIT_NS = 50_000_000
 MOST_RESETS = 10_000  # per slice
-LONGEST_LAST_NS = 20_000_000  # to return the latest results
+LOOKS = 5  # slices after which the results have to be there at once
+LATE_SHARE, LATE_NS = 0.05, 2_000_000  # of a slice, and at least: results that took longer are late
 MOST_CALLS = 2**32  # in a quarter of a window: no backend is this fast
 
 Emit = Callable[[Dict[str, Any]], None]
@@ -64,7 +66,10 @@ class Meter:
         self.returns: Optional[Dict[str, Any]] = None
         self.results: List[int] = []  # a checksum per measured slice, if the protocol asks for it
         self.check: Optional[Callable[[float], None]] = None  # a spot check, made between slices
-        self._check_at = random() * (protocol.get("measured_s") or 0.0) * 1e9  # measured ns before
+        self.looks = False  # are results of slices asked for?
+        self._check_at, *self._look_at = self._moments()  # after so many measured nanoseconds
+        self._late: List[bool] = []  # were the results of these slices late?
+        self._calls = 0  # batches of the bank that were used
         self.total_steps = 0
         self._warm = 0  # the windows of the warm-up, without lead-ins
         self._last = self._ramp = 0  # the last window's end; the windows of the calibration
@@ -82,6 +87,7 @@ class Meter:
         self.adapter.compile()
         counts = self.adapter.run(self.adapter.first_calls)
         took = clock() - start
+        self._calls += self.adapter.first_calls
         if not isinstance(counts, Counts):
             raise TypeError("`run` has to return Counts(steps, resets), not {!r}".format(counts))
         self.total_steps += counts.steps
@@ -152,11 +158,11 @@ class Meter:
         self._begin()
         self._origin = clock()
         for what, calls in orders:
-            if sum(self.measured.ns) > self._check_at:
-                self.check_now()
+            self._between_slices(sum(self.measured.ns))
             if what in self._others:
                 self._measure_other(what, calls)
                 continue
+            self._renew_batches()
             self.sensors.window()
             self._last = clock()
             self.adapter.resume()  # what it does is timed
@@ -165,7 +171,7 @@ class Meter:
             elif what == "lead":
                 self._steps(self.warmup, calls)
             elif what == "reset":
-                self._keep_resets([self.adapter.reset() for _ in range(calls)])
+                self._keep_resets([self._reset() for _ in range(calls)])
             else:
                 raise ValueError(
                     "the order '{} {}' is unknown: a slice is one of step, reset and lead. "
@@ -173,24 +179,42 @@ class Meter:
                     "an environment forked the worker.".format(what, calls)
                 )
 
-    def check_now(self) -> None:
-        """Make the spot check, if one waits. No slice and no load contains it.
+    def _moments(self) -> List[float]:
+        """Draw when the spot check is made, and when its slices' results are asked for."""
+        whole = (self.protocol.get("measured_s") or 0.0) * 1e9
+        return [random() * whole, *sorted(random() * whole for _ in range(LOOKS))]
 
-        What the latest slice returned has to be there: an adapter that steps only when it is asked
-        for results has not done its work in the slice.
-        """
-        if self.check is None:
-            return
-        check, self.check = self.check, None
-        started = clock()
+    def _between_slices(self, made: int) -> None:
+        if self._look_at and made > self._look_at[0] and self.looks:
+            self._look_at.pop(0)
+            self._look()
+        if made > self._check_at:
+            self.check_now()
+
+    def _look(self) -> None:
+        """What the latest slice returned has to be there at once: an adapter that steps only when
+        it is asked for results has not done its work in the slice. One late result may have been
+        interrupted by another program. So most of them have to be late."""
+        slice_ns, started = self.measured.ns[-1], clock()
         self.adapter.last()
-        took, slice_ns = clock() - started, self.measured.ns[-1] if self.measured.ns else 0
-        if took > max(slice_ns / 2, LONGEST_LAST_NS):
+        took, step_ns = clock() - started, slice_ns / max(1, self.measured.calls[-1])
+        self._late.append(took > max(LATE_SHARE * slice_ns, LATE_NS, 2 * step_ns))
+        if 2 * sum(self._late) > LOOKS:
             raise ImpossibleFigure(
-                "the results of the latest slice took {:.1f} ms to return, after {:.1f} ms of "
-                "stepping: its steps were not made in time".format(took / 1e6, slice_ns / 1e6)
+                "the results of a slice took {:.1f} ms to return, after {:.1f} ms of stepping: its "
+                "steps were not made in time".format(took / 1e6, slice_ns / 1e6)
             )
-        self.sensors.leave_out(lambda: check(self._ns_per_call()))
+
+    def check_now(self) -> None:
+        """Make the spot check, if one waits. No slice and no load contains it."""
+        if self.check is not None:
+            check, self.check = self.check, None
+            self.sensors.leave_out(lambda: check(self._ns_per_call()))
+
+    def _renew_batches(self) -> None:
+        """Give the adapter a new iterator, which goes on where the last one ended."""
+        if self.adapter.first_observations is not None:
+            self.adapter.batches = from_batch(self.adapter.bank, self._calls)
 
     def _measure_other(self, order: str, ms: float) -> None:
         """Measure another quantity. If the library lacks it, no step and no reset is reported."""
@@ -219,10 +243,16 @@ class Meter:
 
     def _reset_for(self, seconds: float) -> None:
         """Reset all environments at least once. The first reset decides how many fit."""
-        made = [self.adapter.reset()]
+        made = [self._reset()]
         fit = int(seconds * 1e9 / max(1, clock() - self._last)) if made[0] is not None else 1
-        made += [self.adapter.reset() for _ in range(min(fit, MOST_RESETS) - 1)]
+        made += [self._reset() for _ in range(min(fit, MOST_RESETS) - 1)]
         self._keep_resets(made)
+
+    def _reset(self) -> Optional[int]:
+        """Reset all environments. A learner needs their observations, so they have to be there."""
+        made = self.adapter.reset()
+        self.adapter.first_observations  # noqa: B018 - it may be a property that resets only now
+        return made
 
     def _keep_resets(self, made: List[Optional[int]]) -> None:
         """Record a slice of resets if the library can do them."""
@@ -273,6 +303,7 @@ class Meter:
         start = self._last
         counts = self.adapter.run(calls)
         self._last = clock()
+        self._calls += calls
         self._keep(windows, start, calls, counts)
         self.total_steps += counts.steps
         return counts

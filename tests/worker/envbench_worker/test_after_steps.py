@@ -35,6 +35,7 @@ class Batches:
     """An adapter on a virtual clock. Step n takes ``step_ns(n)``, a reset of all takes 2 ms."""
 
     first_calls = 1
+    first_observations = None
     single_steps = "batches"
 
     def __init__(self, worker: Any, monkeypatch: pytest.MonkeyPatch, step_ns: Any) -> None:

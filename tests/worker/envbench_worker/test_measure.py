@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
 import subprocess
 import sys
@@ -41,6 +42,7 @@ class Clocked:
     """An adapter on a virtual clock: a call takes ``call_ns(n)`` nanoseconds, n from 0."""
 
     first_calls = 1
+    first_observations: Any = None
 
     def __init__(self, worker: Any, monkeypatch: pytest.MonkeyPatch, call_ns: Any) -> None:
         from envbench_worker.contract import Counts
@@ -281,12 +283,58 @@ def test_an_adapter_that_steps_when_it_is_asked_for_results_has_no_figure(
     made.first_step()
     made.warm_up()
 
-    def last() -> None:
-        adapter.now += 25_000_000
+    late = [True, False, True, False, True]
 
-    adapter.last, made.check, made._check_at = last, lambda pace: None, 0
+    def last() -> None:
+        adapter.now += 3_000_000 if late.pop(0) else 1_000
+
+    adapter.last, made.looks, made._look_at = last, True, [0, 0, 0, 0, 0]
     with pytest.raises(worker.contract.ImpossibleFigure, match="were not made in time"):
-        made.take_turns([("step", 20), ("step", 20)])
+        made.take_turns([("step", 20)] * 9)
+    assert late == []
+
+
+def test_results_that_are_late_once_or_twice_refute_nothing(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another program may have interrupted them."""
+    adapter = Clocked(worker, monkeypatch, lambda n: 1_000_000)
+    made = meter(worker, adapter)
+    made.first_step()
+    made.warm_up()
+    late = [True, False, False, True, False]
+
+    def last() -> None:
+        adapter.now += 300_000_000 if late.pop(0) else 1_000
+
+    adapter.last, made.looks, made._look_at = last, True, [0, 0, 0, 0, 0]
+    made.take_turns([("step", 20)] * 9)
+    assert (late, made.measured.ns) == ([], [20_000_000] * 9)
+
+
+def test_each_slice_has_a_new_iterator_that_goes_on_where_the_last_one_ended(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[list[int]] = []
+    iterators: list[object] = []
+
+    class Batches(Clocked):
+        def run(self, calls: int) -> Any:
+            iterators.append(self.batches)
+            seen.append([next(self.batches) for _ in range(calls)])
+            return super().run(calls)
+
+    adapter: Any = Batches(worker, monkeypatch, lambda n: 1_000_000)
+    adapter.first_observations, adapter.bank = 0, list(range(7))
+    adapter.batches = itertools.cycle(adapter.bank)
+    made = meter(worker, adapter)
+    made.first_step()
+    made.warm_up()
+    count = len(seen)
+    made.take_turns([("lead", 5), ("step", 20), ("step", 3)])
+    assert len(set(map(id, iterators[count:]))) == 3
+    every = [number for each in seen for number in each]
+    assert every == [number % 7 for number in range(len(every))]
 
 
 def test_a_lead_in_starts_on_the_same_scale_as_the_rest_of_the_warm_up(

@@ -7,8 +7,9 @@ library's own example of a sampler without a learner.
 
 The samplers run continuously. A vector step is numenv received transitions. Extra transitions are
 credited to the next run, so nothing is counted twice. What arrives while no clock runs, between two
-slices of a block, is left out. An episode's end counts when its trajectory arrives. An environment resets within the step that ends its episode (same-step
-autoreset), so the observation after an end is the next episode's first.
+slices of a block, is left out. An episode's end counts when its trajectory arrives. An environment
+resets within the step that ends its episode (same-step autoreset), so the observation after an end
+is the next episode's first.
 """
 
 from __future__ import annotations
