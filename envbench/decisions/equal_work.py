@@ -23,6 +23,7 @@ from envbench.text import counted
 LEAST_SEEN = 0.9  # of the claimed resets; honest backends make at least as many
 LEAST_P = 1e-4  # for two samples of episodes to count as one distribution
 MOST_OTHER_ACTIONS = 0.15  # of a Kolmogorov-Smirnov statistic; constant actions have about 0.5
+MOST_RELATED_ACTIONS = 0.1  # of a correlation; actions that are repeated once have 0.5
 LEAST_START_P = 1e-4  # for their first observations; 20 tests of seven backends accuse none
 OVERWRITES = "its steps overwrite the observations that the steps before them returned"
 Mark = Literal["✓", "≠", "✗", "–"]
@@ -228,10 +229,21 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
     if same and not found.agreement.by_run and _has_own_loop(cell):
         return None, "not decided: its `follow` was compared, not its `run` (docs/backends.md)"
     if same is False and family.follows_by == "seed":
-        return False, f"{text} (or the task does not repeat with its seed)"
+        return _from_a_seed(standard, found.agreement, text)
     if same and standard.episodes and found.responds is None:
         return None, "not decided: nothing shows that its observations follow its actions"
     return same, text
+
+
+def _from_a_seed(standard: Standard, found: Agreement, text: str) -> tuple[bool | None, str]:
+    """What a difference shows if the reference only starts from the same seed."""
+    if found.repeats is False:
+        return None, "not compared: the task does not repeat with its seed"
+    if found.repeats is None:  # a record of an older version
+        return False, f"{text} (or the task does not repeat with its seed)"
+    if found.start > standard.tolerance and found.first_difference == 0:
+        return None, "not compared: its environments start otherwise with the same seed"
+    return False, text
 
 
 def _has_own_loop(cell: Cell) -> bool:
@@ -283,6 +295,8 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
         wrong.append("the numbers that it reports beside the state are all zero")
     if (found.actions_apart or 0.0) > MOST_OTHER_ACTIONS:
         wrong.append("its actions are distributed differently from those that were asked for")
+    if (found.actions_related or 0.0) > MOST_RELATED_ACTIONS:
+        wrong.append("its actions depend on each other: they are not drawn at random")
     if wrong:
         return False, "; ".join(wrong)
     if few:

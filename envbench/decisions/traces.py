@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 MOST_REPEATED = {"f": 0.02, "u": 0.5}  # share of an environment's steps, by kind of number
 BY_CHANCE = 2.6  # of a Kolmogorov-Smirnov statistic, for samples of one: exceeded once in 10⁵
 LONGER, FEWEST_LONGER = 3, 6  # steps of a call; such calls of all environments
+LAGS = 8  # steps between two actions that are compared
+CHANCE = 5.0  # standard errors of a correlation: exceeded once in 10⁶
+INDEPENDENT = 1024  # batches of a bank; after that, actions repeat
 MOST_APART = 1e-4  # the largest distance between environments with the same actions
 
 
@@ -87,19 +90,20 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
         longer=_longer(apart[1:], ~begins, own.at),
         hollow=_hollow(theirs.observations, own.observations, standard.first),
         actions_apart=_actions_apart(theirs.actions, own.drawn_actions),
+        actions_related=_related(own.drawn_actions),
     )
 
 
 def _ends_within(theirs: Trace, own: Trace) -> tuple[int, int]:
     """How many episodes of the reference end within a row, and of these, how many the backend's
-    call did not count as reset. Where the step that ends an episode also resets, no result is a
-    reset."""
+    call did not count as reset. Where the step that ends an episode also resets, a call has to
+    count the ends in its last step, too."""
     import numpy as np
 
-    if own.same_step or own.resets is None or theirs.resets is None:
+    if own.resets is None or theirs.resets is None:
         return 0, 0
-    missing = np.maximum(theirs.resets - own.resets, 0)
-    return int(theirs.resets.sum()), int(missing.sum())
+    expected = theirs.resets + (own.ended.sum(axis=1) if own.same_step else 0)
+    return int(expected.sum()), int(np.maximum(expected - own.resets, 0).sum())
 
 
 def _longer(distances: Array, chosen: Array, at: Array | None) -> float | None:
@@ -144,6 +148,32 @@ def _actions_apart(theirs: Array | None, own: Array | None) -> float | None:
     chance = BY_CHANCE * math.sqrt(1 / len(mine) + 1 / len(wanted))
     found = max(ks_2samp(a, b).statistic for a, b in zip(mine.T, wanted.T, strict=True))
     return max(0.0, float(found) - chance)
+
+
+def _related(actions: Array | None) -> float | None:
+    """How much actions depend on each other, beyond what chance explains: the largest correlation
+    with the actions of the same environment up to ``LAGS`` steps later, or with those of the other
+    environments in the same step. Actions drawn at random have none. None: unknown."""
+    import numpy as np
+
+    if actions is None or len(actions) <= LAGS or not np.isfinite(actions).all():
+        return None
+    steps, environments = actions.shape[:2]
+    numbers = actions.reshape(steps, environments, -1).astype(np.float64)
+    spread = numbers.std(axis=(0, 1))
+    numbers = ((numbers - numbers.mean(axis=(0, 1))) / np.where(spread > 0, spread, 1.0))[
+        ..., spread > 0
+    ]
+    count = min(steps, INDEPENDENT) * numbers.shape[2]
+    if not count:
+        return None  # they are constant
+    chance = CHANCE / math.sqrt(count * environments)
+    later = (abs((numbers[lag:] * numbers[:-lag]).mean()) for lag in range(1, LAGS + 1))
+    found = [max(later) - chance]
+    if environments > 1:
+        together = environments * (numbers.mean(axis=1) ** 2).mean() - 1
+        found.append((abs(together) - CHANCE * math.sqrt(2 / count)) / (environments - 1))
+    return max(0.0, float(max(found)))
 
 
 def _distances(standard: Standard, theirs: Trace, own: Trace, begins: Array) -> Array:

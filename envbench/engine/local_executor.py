@@ -11,6 +11,7 @@ from msgspec.structs import asdict, replace
 
 from envbench import runtimes
 from envbench.decisions import traces
+from envbench.decisions.equal_work import compared
 from envbench.decisions.trace_file import Trace, read_trace
 from envbench.engine import lock_step
 from envbench.engine.availability import Arm, Arms, answer_of, runtime_fact
@@ -171,6 +172,8 @@ class _Recording:
             if reference is not None and standard is not None:
                 its = self.traces[reference], self.replies[reference]
                 agreement = lock_step.compared(trial, standard, (trace, reply), its)
+                if family.follows_by == "seed" and not compared(standard, agreement)[0]:
+                    agreement = replace(agreement, repeats=self._repeats(reference, reply.trace))
             judged = family.own_tasks or (agreement and standard and not standard.episodes)
             amount = trial.verify.together
             responds = None if judged else traces.responds(trace, amount, self.responds.get(side))
@@ -185,3 +188,7 @@ class _Recording:
             agreement=agreement,
             responds=responds,
         )
+
+    def _repeats(self, reference: int, given: bytes) -> bool:
+        trial, arm = self.block.trials[reference], self.arms[reference]
+        return lock_step.repeats(trial, arm, given, self.traces[reference])

@@ -84,7 +84,20 @@ def compared(
         rounded=agreement.rounded and same_type,
         hollow=agreement.hollow and promised,
         actions_apart=agreement.actions_apart if usual else None,
+        actions_related=agreement.actions_related if usual else None,
     )
+
+
+def repeats(trial: Trial, arm: Arm, given: bytes, first: Trace) -> bool:
+    """Does a reference that starts from a seed predict the same again, in a new process? Without
+    that, a difference says nothing about the other backend."""
+    found = reply_of(launch(trial, arm), {GIVEN: given})
+    try:
+        again = read_trace(found.trace or b"")
+    except UNUSABLE:  # or it failed
+        return False
+    pairs = zip((again.start, again.observations), (first.start, first.observations), strict=True)
+    return all(one.tobytes() == other.tobytes() for one, other in pairs)
 
 
 def responds(trial: Trial, reply: Reply, arm: Arm) -> bool | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -32,17 +32,17 @@ def make_job(trial: Trial, target: Target, run_id: str) -> Job:
         own_task=family.own_tasks,
         together=trial.verify.together if trial.mode == "verify" else 0,
         observed=OBSERVED if standard and standard.episodes else None,
-        by_state=_by_state(target),
+        follows_by=_follows_by(target),
         **shared_fields(trial, Job),
         **shared_fields(trial.cell, Job),
     )
 
 
-def _by_state(target: Target) -> bool:
-    """Can the reference be put into the states of this target's environments?"""
+def _follows_by(target: Target) -> Literal["state", "seed", ""]:
+    """How the reference follows this target's environments; "" for other engines and tasks."""
     cell, family = target.cell, target.family
-    known = cell.kind == "env" and family.follows_by == "state" and not target.backend.own_engine
-    return known and not family.uncompared(cell.kind, cell.task)
+    known = cell.kind == "env" and not target.backend.own_engine
+    return family.follows_by if known and not family.uncompared(cell.kind, cell.task) else ""
 
 
 def shared_fields(value: Struct, kind: type[Struct]) -> dict[str, Any]:

@@ -186,3 +186,6 @@ class Agreement(Strict, frozen=True, kw_only=True):
     by_run: bool = True  # its ``run`` made the steps, not another method
     hollow: bool = False  # it reports numbers that it does not compute: they are all zero
     actions_apart: float | None = None  # how far its actions are from those asked for (traces.py)
+    # Where the reference starts from the same seed, and the steps differ: does it repeat itself?
+    repeats: bool | None = None
+    actions_related: float | None = None  # how much they depend on each other (traces.py)

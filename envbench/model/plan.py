@@ -128,7 +128,8 @@ class Job(Strict, frozen=True, kw_only=True):
     verify: Verify = Verify()
     cpus: list[Int] = []  # the cores that the worker may use; empty: no limit
     spot: Int = 0  # a measuring job: vector steps to trace, between slices or before the first
-    by_state: bool = False  # the reference can be put into any state, also after a reset
+    # How a reference follows this cell, also after a reset. "": it does not, or only at first.
+    follows_by: Literal["state", "seed", ""] = ""
     own_task: bool = False  # a user's own task, which may read the current folder
     together: Int = 0  # as in ``verify``, for adapters
     observed: Int | None = None  # verify: lock-steps whose observations are kept; None: all

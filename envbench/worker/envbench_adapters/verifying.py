@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import cycle, islice
 from random import Random, SystemRandom
-from typing import TYPE_CHECKING, Any, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, List, Tuple
 
 import numpy as np
 from envbench_worker.contract import COUNTERS, MOST_TRACED, Adapter, Trace
@@ -24,10 +24,11 @@ def predict(given: Trace, bank: List[Any], environments: List[Forced]) -> Trace:
 
 def _column(given: Trace, bank: List[Any], index: int, environment: Forced) -> Tuple[Any, ...]:
     """The start of one environment, then of each row its observation, its reward, if the episode
-    ends, if only a time limit ends it, and if it ends within the row; as arrays.
+    ends, if only a time limit ends it, and how many ended within the row; as arrays.
 
     A row may be several steps. If an episode ends before the last of them, the start of the next
-    one was not seen. Then the trace's own row is returned, which agrees with itself.
+    one was not seen. Then a reference that needs it returns the trace's own row, which agrees with
+    itself.
     """
     before = given.start[0, index]
     start, rows = environment.begin(before), []
@@ -39,40 +40,24 @@ def _column(given: Trace, bank: List[Any], index: int, environment: Forced) -> T
     for row, last in enumerate(last_steps[:count]):
         seen, over = given.observations[row, index], given.ended[row, index]
         if resets or restarted[row]:
-            rows.append((environment.begin(seen), 0.0, False, False, False))
+            rows.append((environment.begin(seen), 0.0, False, False, 0))
         else:
             own = given.actions
             actions = [
                 bank[call % len(bank)][index] if own is None else own[call, index]
                 for call in range(made, last + 1)
             ]
-            lost = environment.lost
-            found = _followed(environment, before, actions, seen)
-            within = found is None and not lost
+            found = environment.follow(before, actions, seen, given.same_step)
             if found is None:
                 cut = given.truncated is not None and bool(given.truncated[row, index])
                 found = (seen, float(given.rewards[row, index]), bool(over), cut)
             if (over and given.same_step) or (found[2] and not over):
                 found = (environment.begin(seen), *found[1:])
-            rows.append((*found, within))
+            rows.append((*found, environment.within))
         resets = bool(over) and not given.same_step
         before, made = seen, last + 1
     environment.finish()
     return (np.stack([start]), *(np.stack(each) for each in zip(*rows)))
-
-
-def _followed(
-    environment: Forced, before: Any, actions: List[Any], after: Any
-) -> Optional[Tuple[Any, ...]]:
-    """The outcome of a row's last step; None if the state before or within the row is unknown."""
-    if environment.lost:
-        return None
-    for action in actions[:-1]:
-        if environment.step(before, action, None)[2]:
-            environment.lose()
-            return None
-        before = None
-    return environment.step(before, actions[-1], after)
 
 
 class AnyOrder:

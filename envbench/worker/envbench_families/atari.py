@@ -17,7 +17,7 @@ from envbench_worker.contract import EMULATOR, Job, call
 from gymnasium import wrappers
 
 from envbench_families.base import Family
-from envbench_families.forced import Forced, Outcome, ends
+from envbench_families.forced import Forced, Outcome, Restored, ends
 
 MAX_FRAMES = 108_000
 NOOPS = 30  # at most, as in the reference settings
@@ -178,7 +178,7 @@ class Atari(Family):
         return float(work["frame_skip"])
 
 
-class _Game(Forced):
+class _Game(Restored):
     """A game whose emulator is cloned and restored.
 
     A trace does not tell how many no-ops a game began with. So the game is continued from each

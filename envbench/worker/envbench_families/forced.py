@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 # Observation, reward, did the episode end, and did only a time limit end it?
 Outcome = Tuple[Any, float, bool, bool]
@@ -11,11 +11,11 @@ Outcome = Tuple[Any, float, bool, bool]
 class Forced:
     """Starts each episode as the trace does, and gets the same actions.
 
-    This one starts from the same seed, and then steps freely. ``lost``: it does not know the state
-    of the trace's environment; one that can set states knows it when the next episode begins.
+    This one starts from the same seed, and then steps and resets freely. ``within``: how many
+    episodes ended in the latest row before its last step.
     """
 
-    lost = False
+    within = 0
 
     def __init__(self, env: Any, seed: int) -> None:
         self.env = env
@@ -25,14 +25,32 @@ class Forced:
     def begin(self, observation: Any) -> Any:
         """Begin an episode that begins with this observation. Return the environment's own."""
         seed, self.seed = self.seed, None
-        return observation if self.lost else self.env.reset(seed=seed)[0]
+        return self.env.reset(seed=seed)[0]
 
     def finish(self) -> None:
         """The trace is over."""
 
-    def lose(self) -> None:
-        """The trace does not show the state: an episode ended between two of its rows."""
-        self.lost = True
+    def follow(
+        self, before: Any, actions: List[Any], after: Any, same_step: bool
+    ) -> Optional[Outcome]:
+        """Make the steps of one row, which the trace shows to lead from ``before`` to ``after``.
+
+        Return the outcome of the last one. None: the state before or within the row is unknown.
+        ``same_step``: environments reset in the step that ends an episode, not in the one after it.
+        """
+        self.within, outcome = 0, None
+        over = False  # does the next step only reset?
+        for left, action in zip(range(len(actions) - 1, -1, -1), actions):
+            if over:
+                outcome, over = (self.begin(None), 0.0, False, False), False
+                continue
+            outcome = self.step(None, action, None)
+            over = outcome[2] and left > 0
+            self.within += over
+            if over and same_step:
+                self.begin(None)
+                over = False
+        return outcome
 
     def start(self) -> Any:
         """Begin an episode as when measuring. Return how it began, as in ``begun``."""
@@ -45,7 +63,27 @@ class Forced:
         return (observation, float(reward), *ends(terminated, truncated))
 
 
-class FromState(Forced):
+class Restored(Forced):
+    """Is put into states that the trace shows. ``lost``: it shows none, because an episode ended
+    between two of its rows. The state is known again when the next episode begins."""
+
+    lost = False
+
+    def follow(
+        self, before: Any, actions: List[Any], after: Any, same_step: bool
+    ) -> Optional[Outcome]:
+        self.within = 0
+        if self.lost:
+            return None
+        for action in actions[:-1]:
+            if self.step(before, action, None)[2]:
+                self.lost, self.within = True, 1
+                return None
+            before = None
+        return self.step(before, actions[-1], after)
+
+
+class FromState(Restored):
     """Is put into the state of the trace before each step.
 
     ``put``: sets the state that an observation shows. Its second argument says if an episode

@@ -136,7 +136,7 @@ class Worker:
         """
         from envbench_worker import audit
 
-        steps, by_state = self.job["spot"], self.job["by_state"]
+        steps, by_state = self.job["spot"], self.job["follows_by"] == "state"
 
         def later(pace: float) -> None:
             fitting = max(2, min(steps, int(LONGEST_SPOT_NS / pace)))
@@ -171,12 +171,14 @@ class Worker:
         trace = adapter.predict(given) if given is not None else None
         if trace is None:
             trace = audit.lock_steps(adapter, amount["lock_steps"], amount["several"])
+            if trace is not None and self.job["follows_by"] == "seed":
+                trace = audit.with_more(adapter, trace, self.emit)
         self.enter("measure")
         own = self.job["adapter"].startswith("envbench_adapters.")
         before = audit.seen_resets()
         counts = audit.count_twice(adapter, amount["audit_calls"], self.emit, own=own)
         if trace is not None:
-            if self.job["by_state"] and given is None:
+            if self.job["follows_by"] == "state" and given is None:
                 trace = audit.with_later(adapter, trace, self.emit, amount)
             audit.save(trace, self.folder)
         counts.update(audit.resets_twice(counts["resets"], trace, before, self.job["numenv"]))

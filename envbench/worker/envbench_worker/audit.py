@@ -20,6 +20,7 @@ SELDOM = 10  # one call in so many makes several steps in lock-step
 LATER = 5  # after the audit, one more step is compared for so many lock-steps
 STARTS = 12  # short parts after these, each with a start of all environments
 SHORT = 80  # in each short part, one more step is compared for so many lock-steps
+MORE, MORE_S, PACE_CALLS = 5, 10.0, 20  # where the reference only starts from the same seed
 AT_ONCE_S = 0.5  # twice the length of a window
 HELD = 16  # arrays of observations that are held until the end of the lock-steps
 PATIENCE_S = 20.0  # the longest single ``run``, estimated from the speed so far
@@ -170,6 +171,24 @@ def with_later(adapter: Adapter, trace: Trace, emit: Emit, amount: Dict[str, Any
         if later is not None:
             trace = joined(trace, later)._replace(chosen=len(trace.rewards))
     return trace
+
+
+def with_more(adapter: Adapter, trace: Trace, emit: Emit) -> Trace:
+    """Return the trace with up to ``MORE`` times as many lock-steps after a reset of all
+    environments, in calls of one and of several steps: as many as fit into ``MORE_S``.
+
+    Where the reference starts from the same seed, it makes all steps, too, so these come before the
+    audit. Nothing is added if the library cannot reset.
+    """
+    began, calls = time.perf_counter(), len(trace.rewards)
+    probe = restarted(adapter, min(calls, PACE_CALLS), trace.columns, emit)
+    if probe is None:
+        return trace
+    pace = (time.perf_counter() - began) / len(probe.actions)
+    trace = joined(trace, probe)
+    more = min(MORE * calls, int(MORE_S / pace))
+    later = restarted(adapter, more, trace.columns, emit) if more > 0 else None
+    return trace if later is None else joined(trace, later)
 
 
 def joined(trace: Trace, later: Trace) -> Trace:
