@@ -102,8 +102,9 @@ def _ends_within(theirs: Trace, own: Trace) -> tuple[int, int]:
 
     if own.resets is None or theirs.resets is None:
         return 0, 0
-    expected = theirs.resets + (own.ended.sum(axis=1) if own.same_step else 0)
-    return int(expected.sum()), int(np.maximum(expected - own.resets, 0).sum())
+    within = theirs.resets
+    expected = within + (own.ended.sum(axis=1) if own.same_step else 0)
+    return int(within.sum()), int(np.clip(expected - own.resets, 0, within).sum())
 
 
 def _longer(distances: Array, chosen: Array, at: Array | None) -> float | None:

@@ -278,10 +278,58 @@ def test_another_build_may_end_an_episode_a_little_later() -> None:
     assert [standard.not_reset(ends) for ends in (0, 4, 12, 40)] == [2, 2, 3, 10]
 
 
-@pytest.mark.parametrize("own", [in_calls(None), in_calls([0, 0], same_step=True)])
-def test_ends_within_a_call_are_not_compared_where_resets_do_not_show_them(own: Trace) -> None:
-    found = traces.compare(Standard(), in_calls([1, 2]), own)
+def test_ends_within_a_call_are_not_compared_where_resets_are_unknown() -> None:
+    found = traces.compare(Standard(), in_calls([1, 2]), in_calls(None))
     assert (found.within, found.not_reset) == (0, 0)
+
+
+@pytest.mark.parametrize(("counted", "not_reset"), [([1, 3], 0), ([0, 2], 2), ([1, 2], 1)])
+def test_where_the_step_of_an_end_also_resets_the_ends_of_the_last_step_count_too(
+    counted: list[int], not_reset: int
+) -> None:
+    ended = np.array([[False], [True]])
+    own = replace(in_calls(counted, same_step=True), ended=ended)
+    found = traces.compare(Standard(), in_calls([1, 2]), own)
+    assert (found.within, found.not_reset) == (3, not_reset)
+
+
+# ---------------------------------------------------------------- actions
+
+CHANCE = np.random.default_rng(0)
+DRAWN = CHANCE.integers(0, 2, (1024, 4))
+TORQUES = CHANCE.uniform(-1, 1, (1024, 4, 8))
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        np.repeat(DRAWN[:16], 64, axis=0),
+        np.repeat(DRAWN[:512], 2, axis=0),
+        np.repeat(DRAWN[:, :1], 4, axis=1),
+        np.repeat(np.arange(1024)[:, None] % 2, 4, axis=1),
+        np.repeat(TORQUES[:512], 2, axis=0) * np.resize([1, -1], 1024)[:, None, None],
+    ],
+    ids=["kept for 64 steps", "kept for 2", "the same for all", "by turns", "every other negated"],
+)
+def test_actions_that_depend_on_each_other_are_found(actions: Any) -> None:
+    trace = replace(played([4]), actions=actions)
+    same, text = compared(Standard(), traces.compare(Standard(), trace, trace))
+    assert (same, "depend on each other" in text) == (False, True)
+
+
+@pytest.mark.parametrize("actions", [DRAWN, TORQUES, DRAWN[:60, :1], TORQUES[:20]])
+def test_actions_drawn_at_random_do_not_depend_on_each_other(actions: Any) -> None:
+    trace = replace(played([4]), actions=actions)
+    found = traces.compare(Standard(), trace, trace)
+    assert found.actions_related == 0.0
+    cycled = replace(trace, actions=np.concatenate([DRAWN, DRAWN, DRAWN]))
+    assert traces.compare(Standard(), cycled, cycled).actions_related == 0.0
+    assert traces.compare(Standard(), trace, replace(trace, actions=None)).actions_related is None
+
+
+def test_constant_actions_have_no_relation() -> None:
+    trace = replace(played([4]), actions=np.ones((50, 2)))
+    assert traces.compare(Standard(), trace, trace).actions_related is None
 
 
 # ---------------------------------------------------------------- numbers that are none
