@@ -26,7 +26,14 @@ from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from envbench_worker import lifetime, sensors
-from envbench_worker.contract import Adapter, ImpossibleFigure, Job, UnknownTaskError, named
+from envbench_worker.contract import (
+    Adapter,
+    ImpossibleFigure,
+    Job,
+    Trace,
+    UnknownTaskError,
+    named,
+)
 
 TRACEBACK_TAIL = 4000
 LONGEST_SPOT_NS = 5e9  # a longer check at the end might be taken for a hang
@@ -132,18 +139,23 @@ class Worker:
 
         Chance decides when: now, before the first timed step, or later, between two slices and
         after a reset. Then this returns the check, which gets the nanoseconds of a vector step.
-        An adapter that can be followed only to verify gets new environments.
+        An adapter that can be followed only to verify gets new environments. A plugin's steps are
+        followed by more starts, because its author decides how it resets while it is measured.
         """
         from envbench_worker import audit
 
         steps, by_state = self.job["spot"], self.job["follows_by"] == "state"
+        starts = by_state and not self._is_own()
+
+        def save(trace: Optional[Trace]) -> None:
+            if trace is not None:
+                more = audit.with_starts(self.adapter, trace) if starts else trace
+                audit.save(more, self.folder)
 
         def later(pace: float) -> None:
             fitting = max(2, min(steps, int(LONGEST_SPOT_NS / pace)))
             with contextlib.suppress(Exception):  # then there is no check
-                trace = audit.restarted(self.adapter, fitting)
-                if trace is not None:
-                    audit.save(trace, self.folder)
+                save(audit.restarted(self.adapter, fitting))
 
         if by_state and audit.waits(self.adapter):
             return later
@@ -155,9 +167,12 @@ class Worker:
             self.make_adapter()
             self.adapter.build()
         else:
-            if trace is not None:
-                audit.save(trace, self.folder)
+            save(trace)
         return None
+
+    def _is_own(self) -> bool:
+        """Is the adapter envbench's, not a plugin's?"""
+        return str(self.job["adapter"]).startswith("envbench_adapters.")
 
     def verify(self, adapter: Adapter) -> Dict[str, Any]:
         """Step the environments, or predict another's steps. Then count steps in two ways."""
@@ -174,9 +189,8 @@ class Worker:
             if trace is not None and self.job["follows_by"] == "seed":
                 trace = audit.with_more(adapter, trace, self.emit)
         self.enter("measure")
-        own = self.job["adapter"].startswith("envbench_adapters.")
         before = audit.seen_resets()
-        counts = audit.count_twice(adapter, amount["audit_calls"], self.emit, own=own)
+        counts = audit.count_twice(adapter, amount["audit_calls"], self.emit, own=self._is_own())
         if trace is not None:
             if self.job["follows_by"] == "state" and given is None:
                 trace = audit.with_later(adapter, trace, self.emit, amount)

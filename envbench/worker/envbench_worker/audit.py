@@ -20,6 +20,7 @@ SELDOM = 10  # one call in so many makes several steps in lock-step
 LATER = 5  # after the audit, one more step is compared for so many lock-steps
 STARTS = 12  # short parts after these, each with a start of all environments
 SHORT = 80  # in each short part, one more step is compared for so many lock-steps
+SPOT_STARTS, SPOT_PART, SPOT_STARTS_S = 40, 6, 5.0  # starts, and steps after each
 MORE, MORE_S, PACE_CALLS = 5, 10.0, 20  # where the reference only starts from the same seed
 AT_ONCE_S = 0.5  # twice the length of a window
 HELD = 16  # arrays of observations that are held until the end of the lock-steps
@@ -170,6 +171,18 @@ def with_later(adapter: Adapter, trace: Trace, emit: Emit, amount: Dict[str, Any
         later = restarted(adapter, amount["limit"] + 1, trace.columns, emit, chosen)
         if later is not None:
             trace = joined(trace, later)._replace(chosen=len(trace.rewards))
+    return trace
+
+
+def with_starts(adapter: Adapter, trace: Trace) -> Trace:
+    """Return the trace with short parts, each after a reset of all environments, until it has
+    ``SPOT_STARTS`` of these starts or the time is up."""
+    until = time.perf_counter() + SPOT_STARTS_S
+    for _ in range(0, SPOT_STARTS, adapter.job.numenv):
+        later = restarted(adapter, SPOT_PART, trace.columns)
+        if later is None or time.perf_counter() > until:
+            break
+        trace = joined(trace, later)
     return trace
 
 
