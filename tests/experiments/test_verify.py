@@ -55,6 +55,7 @@ OF_PHYSICS = {
     "no-contact-forces": "NoContactForces",
     "no-time-limit": "NoTimeLimit",
     "hides-ends": "HidesEndsInLongerCalls",
+    "looks-at-last-steps": "LooksAtLastSteps",
 }
 
 OF_GAMES = {
@@ -100,6 +101,8 @@ def cheats(monkeypatch: pytest.MonkeyPatch, family: Family) -> dict[str, backend
         "no-actions": "NoActions",
         "paired-seeds": "PairedSeeds",
         "only-follows": "OnlyFollows",
+        "keeps-actions": "KeepsActions",
+        "postpones": "Postpones",
         **(OF_PHYSICS if family == "mujoco" else OF_GAMES),
     }
     made = {
@@ -149,6 +152,8 @@ CAUGHT = {
     "paired-seeds": ("✗", "begin differently"),
     "no-actions": ("✗", "its actions are distributed differently"),
     "only-follows": ("–", "its `follow` was compared"),
+    "keeps-actions": ("✗", "its actions depend on each other"),
+    "postpones": ("✗", "its environments made"),
 }
 OF_FAMILY = {
     "mujoco": {
@@ -156,6 +161,7 @@ OF_FAMILY = {
         "no-contact-forces": ("✗", "all zero"),
         "no-time-limit": ("✗", "reach their time limit"),
         "hides-ends": ("✗", "are not reset there"),
+        "looks-at-last-steps": ("✗", "are not reset there"),
     },
     "atari": {
         "few-noops": ("✗", "begin differently"),
@@ -165,14 +171,16 @@ OF_FAMILY = {
 }
 
 
-def verify(python: Path, folder: Path, family: Family, names: list[str]) -> list[Verification]:
+def verify(
+    python: Path, folder: Path, family: Family, names: list[str], task: str | None = None
+) -> list[Verification]:
     """What the experiment finds, with real workers of that interpreter."""
     table = Table(numenv=[2], rows=["for-loop"])
     profile = Profile(name="here", title="Here", atari=table, mujoco=table)
     machine = Fingerprint(cpu="c", logical_cpus=2, physical_cores=2, usable_cpus=2, memory_gib=8)
     site = Site(profile=profile, fingerprint=machine, options=Options(results=folder))
     experiment = VerifyExperiment(
-        cells=CellRequest(family=family, backends=names, numenv=[4]), audit_calls=60
+        cells=CellRequest(family=family, task=task, backends=names, numenv=[4]), audit_calls=60
     )
     targets = experiment.choose(site).targets
     design = experiment.design(targets, site)
@@ -227,6 +235,39 @@ def test_each_cheat_is_caught_and_the_honest_one_is_not(
         badge, says = expected[name]
         assert verdict.badge == badge, (name, verdict)
         assert says in verdict.audit + verdict.lock_step, name
+
+
+GYM_CHEATS = {
+    "ignores-at-last": ("≠", "differs from step"),
+    "ignores-in-longer-calls": ("≠", "differs from step"),
+    "looks-at-last-steps": ("≠", ""),
+    "paired-seeds": ("–", "start otherwise with the same seed"),
+}
+
+
+@slow
+@pytest.mark.parametrize("family", ["gym"])
+def test_a_task_of_the_users_own_is_compared_after_resets_and_in_longer_calls(
+    cheats: dict[str, backends.Backend], python: Path, family: Family, tmp_path: Path
+) -> None:
+    names = ["for-loop", "subprocess", *GYM_CHEATS]
+    found = verify(python, tmp_path, family, names, "CartPole-v1")
+    verdicts = {each.cell.backend: judge(each) for each in found}
+    assert verdicts["subprocess"].badge == "✓"
+    assert verdicts["subprocess"].lock_step.startswith("equal exactly, in 1,")
+    for name, (badge, says) in GYM_CHEATS.items():
+        assert verdicts[name].badge == badge, (name, verdicts[name])
+        assert says in verdicts[name].lock_step, name
+
+
+@slow
+def test_a_task_that_does_not_repeat_with_its_seed_is_not_compared(
+    python: Path, tmp_path: Path
+) -> None:
+    names = ["for-loop", "subprocess"]
+    _, found = verify(python, tmp_path, "gym", names, "noisy_task:Noisy-v0")
+    assert judge(found).badge == "–"
+    assert judge(found).lock_step == "not compared: the task does not repeat with its seed"
 
 
 @slow

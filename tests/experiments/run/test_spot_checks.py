@@ -188,7 +188,7 @@ def executed(folder: Path, backend: str, family: str, adapter: str = "") -> Tria
     trial = Trial(cell=cell, seed=5, protocol=protocol, spot=SPOT_STEPS)
     block = Block(trials=[trial], programme=Programme(mixed=[0.1], lead_in_s=[0.0]))
     (record,) = LocalExecutor().run(block, arms, lambda _: None).trials
-    assert record.failure is None
+    assert record.failure is None, record.failure.message
     assert sum(record.measured.steps) > 0
     assert record.spot == SPOT_STEPS
     return record
@@ -217,6 +217,31 @@ def test_the_reference_follows_real_measured_trials(
     work = dict(families.get(family).work["env"])
     same, text, refused = spot_check(record.cell, work, record.agreement)
     assert (same, refused) == (equal, not equal), text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["atari", "mujoco"])
+@pytest.mark.parametrize(
+    ("adapter", "honest"), [("cheats:Plain", True), ("cheats:StartsAlikeWhenMeasured", False)]
+)
+def test_a_spot_check_of_a_plugin_shows_how_its_episodes_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str, adapter: str, *, honest: bool
+) -> None:
+    record = executed(tmp_path, "subprocess", family, adapter)
+    own = msgspec.structs.replace(backends.get("for-loop"), name="mine")
+    monkeypatch.setattr(backends.BACKENDS, "loaded", ({**backends.registry(), "mine": own}, []))
+    cell = msgspec.structs.replace(record.cell, backend="mine")
+    assert record.agreement is not None
+    work = dict(families.get(family).work["env"])
+    same, text, _ = spot_check(cell, work, record.agreement)
+    assert same == honest, text
+    assert honest or "its episodes begin differently" in text
+
+
+@pytest.mark.slow
+def test_a_plugin_that_postpones_steps_has_no_figure(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="its steps were not made in time"):
+        executed(tmp_path, "subprocess", "mujoco", "cheats:Postpones")
 
 
 @pytest.mark.slow
