@@ -21,6 +21,7 @@ from envbench.text import counted, listed, markdown, percent
 OPENING = "FPS is frames per second"
 OTHERS = "The other figures are the document's own."  # in the note
 NO_RECORD = "The results contain no record of this figure."
+NO_FIGURE = "No figure"  # how the footnote of a refusal or a failure begins
 UNSTOPPED_SHARE = 0.03  # a smaller difference between slices and stepping without stops is not said
 DEGREES_FOR_REACH = 2  # one gives a bound of up to thousands of per cent
 TIES = (
@@ -111,9 +112,9 @@ def of_refusal(found: Verified) -> str:
     """Why a refused figure is not shown."""
     verdict = found.verdict
     if verdict.miscounts:
-        return f"No figure: its counts are wrong. It {markdown(verdict.audit)}."
+        return f"{NO_FIGURE}: its counts are wrong. It {markdown(verdict.audit)}."
     claims = "" if not verdict.follows else ", although it reports the reference's settings"
-    return f"No figure: {markdown(verdict.lock_step)}{claims}."
+    return f"{NO_FIGURE}: {markdown(verdict.lock_step)}{claims}."
 
 
 def of_failure(failure: Failure) -> str:
@@ -122,7 +123,7 @@ def of_failure(failure: Failure) -> str:
     where = f" in {phase}" if phase else ""
     died = f", {failure.signal}" if failure.signal else ""
     kind = markdown(f"{failure.reason}{where}{died}", 80)
-    return f"No figure ({kind}): {markdown(failure.message, 200) or 'no reason was given'}"
+    return f"{NO_FIGURE} ({kind}): {markdown(failure.message, 200) or 'no reason was given'}"
 
 
 def elsewhere(found: Measured, profile: Profile | None) -> bool:

@@ -309,6 +309,20 @@ def test_a_table_has_at_most_five_footnotes_and_the_rarest_share_one():
     assert "2<sup>e</sup>" in text
 
 
+def test_a_refusal_never_shares_its_footnote():
+    notes = ["common.", "second.", "third.", "fourth.", "rare one.", "rare two."]
+    refusal = "No figure (invalid-figure): its steps are not the reference's"
+    rows = [
+        ("For-loop", [Entry(text="1", notes=tuple(notes[:4])) for _ in range(3)]),
+        ("Subprocess", [Entry(text="2", notes=tuple(notes[4:])), Entry(notes=(refusal,)), Entry()]),
+    ]
+    text = render(Rows(heading="X", columns=["1", "2", "3"], rows=rows))
+    assert [line for line in text.split("\n") if line.startswith("<sup>")][4:] == [
+        f"<sup>e</sup> {refusal}",
+        "<sup>f</sup> One of these: rare one. rare two.",
+    ]
+
+
 def test_new_footnotes_do_not_reuse_the_documents_letters():
     own = OWN.replace("<sup>c</sup>", "<sup>a</sup>").replace("<sup>a</sup> No entry", "x")
     text = rendered(measured_plan({("for-loop", 8): 10}, repeats=2), own)
