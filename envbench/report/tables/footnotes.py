@@ -23,11 +23,18 @@ OTHERS = "The other figures are the document's own."  # in the note
 NO_RECORD = "The results contain no record of this figure."
 NO_FIGURE = "No figure"  # how the footnote of a refusal or a failure begins
 UNSTOPPED_SHARE = 0.03  # a smaller difference between slices and stepping without stops is not said
+MOST_REACH = 1.0  # a bound of more than 100 % says nothing
 DEGREES_FOR_REACH = 2  # one gives a bound of up to thousands of per cent
 TIES = (
     "Bold: shown to be the fastest of the rows that do the same work. "
     "≈: not shown to differ from the highest of these."
 )
+ONE_SESSION = (
+    "± is a 95 % interval that compares rows of one session, and says nothing about another hour "
+    "or day."
+)
+ADJUSTED = "The cells alternated in short slices, and their figures are adjusted to the same time."
+PLAIN = "The ranks come from figures that are adjusted to the same time; these are not adjusted."
 NOT_RANKED = "No row is ranked: that needs several cells that alternated in one session."
 
 FLAGS = {
@@ -223,8 +230,10 @@ def _kept(counts: Mapping[int, int]) -> str:
 
 
 def _ties(results: MachineResults) -> list[str]:
-    """What ≈ means, where the table has one."""
-    return [TIES] if any(len(leaders) > 1 for leaders in results.leaders.values()) else []
+    """What ≈ means, where the table has one, and which figures bold and ≈ compare."""
+    leaders = results.leaders.values()
+    ties = any(len(each) > 1 for each in leaders)
+    return [*([TIES] if ties else []), *([PLAIN] if any(leaders) else [])]
 
 
 def _intervals(results: MachineResults) -> list[str]:
@@ -235,10 +244,7 @@ def _intervals(results: MachineResults) -> list[str]:
     alternated = [found for found in measured if found.adjusted and found.span]
     sentences = []
     if alternated:
-        sentences.append(
-            "The cells alternated in short slices. ± is a 95 % interval that compares them with "
-            f"each other. {TIES}"
-        )
+        sentences.append(f"{ADJUSTED} {ONE_SESSION} {TIES}")
     if any(found.span and not found.adjusted for found in measured):
         alone = "± is the 95 % interval of the cell alone."
         sentences.append(
@@ -246,21 +252,25 @@ def _intervals(results: MachineResults) -> list[str]:
             if alternated
             else f"No cell alternated with another one, so none is ranked. {alone}"
         )
+    return [*sentences, _drift(results)]
+
+
+def _drift(results: MachineResults) -> str:
+    """How much figures differ between sessions, as far as the records show it."""
     drift = results.relations.figures
-    if drift and any(found.plan.fingerprint in drift.hosts for found in measured):
-        reach, sessions = _whole(drift.reach), counted(drift.sessions, "session")
-        hosts = f" of {len(drift.hosts)} hosts" if len(drift.hosts) > 1 else ""
-        if drift.degrees < DEGREES_FOR_REACH:
-            sentences.append(
-                f"Between {sessions}{hosts}, figures differed by {_whole(drift.typical)}. "
-                "These are too few to say how far they can differ on another day."
-            )
-        else:
-            sentences.append(
-                f"Measured on another day, a figure can differ by up to {reach} (in 95 of 100 "
-                f"cases, estimated from {sessions}{hosts})."
-            )
-    return sentences
+    if drift is None or drift.hosts.isdisjoint(e.plan.fingerprint for e in results.with_figures):
+        return "How much another day differs is not known from these records."
+    sessions = counted(drift.sessions, "session")
+    hosts = f" of {len(drift.hosts)} hosts" if len(drift.hosts) > 1 else ""
+    if drift.degrees >= DEGREES_FOR_REACH and drift.reach <= MOST_REACH:
+        return (
+            f"Measured on another day, a figure can differ by up to {_whole(drift.reach)} (in 95 "
+            f"of 100 cases, estimated from {sessions}{hosts})."
+        )
+    return (
+        f"Between {sessions}{hosts}, figures differed by {_whole(drift.typical)}. "
+        "These are too few to say how far they can differ on another day."
+    )
 
 
 def _whole(share: float) -> str:
@@ -319,11 +329,15 @@ def _equal_work(results: MachineResults) -> list[str]:
 
 
 def _spots(results: MachineResults) -> list[str]:
-    """How many cells the reference followed while they were measured."""
+    """How many cells the reference followed while they were measured. Without cells of the main
+    table that could be compared: nothing."""
     spots = [found for found in results.measured if found.spot]
     agree = sum(spot_check(e.cell, e.work, e.spot)[0] is True for e in spots if e.spot)
     if not spots:
-        return []
+        standard = families.of_record(results.env).standard("env", results.task)
+        compared = standard is not None and results.section == ""
+        none = compared and not all(each.quick for each in results.with_figures)
+        return ["No cell was spot-checked."] if none else []
     checked = {each.label for each in spots}
     standard = families.of_record(results.env).standard(spots[0].cell.kind, results.task)
     others = [
