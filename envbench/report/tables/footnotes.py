@@ -29,11 +29,10 @@ TIES = (
     "Bold: shown to be the fastest of the rows that do the same work. "
     "≈: not shown to differ from the highest of these."
 )
-ONE_SESSION = (
-    "± is a 95 % interval that compares rows of one session, and says nothing about another hour "
-    "or day."
-)
-ADJUSTED = "The cells alternated in short slices, and their figures are adjusted to the same time."
+COMPARES = "± is a 95 % interval that compares rows of one session"
+ONE_SESSION = f"{COMPARES}, not hours or days."
+UNKNOWN_DAY = "how much another day differs is not known."
+ADJUSTED = "Figures are adjusted: the cells alternated in short slices."
 PLAIN = "The ranks come from figures that are adjusted to the same time; these are not adjusted."
 NOT_RANKED = "No row is ranked: that needs several cells that alternated in one session."
 
@@ -242,35 +241,38 @@ def _intervals(results: MachineResults) -> list[str]:
     if all(found.span is None for found in measured):
         return ["No figure has an interval."]
     alternated = [found for found in measured if found.adjusted and found.span]
+    drift = _drift(results)
     sentences = []
     if alternated:
-        sentences.append(f"{ADJUSTED} {ONE_SESSION} {TIES}")
+        says = ONE_SESSION if drift else f"{COMPARES}; {UNKNOWN_DAY}"
+        sentences.append(f"{ADJUSTED} {says} {TIES}")
     if any(found.span and not found.adjusted for found in measured):
-        alone = "± is the 95 % interval of the cell alone."
+        alone = "± is the 95 % interval of the cell alone"
         sentences.append(
-            f"A cell that alternated with no other one is not ranked. Its {alone}"
+            f"A cell that alternated with no other one is not ranked. Its {alone}."
             if alternated
-            else f"No cell alternated with another one, so none is ranked. {alone}"
+            else "No cell alternated with another one, so none is ranked. "
+            f"{alone}{'.' if drift else f'; {UNKNOWN_DAY}'}"
         )
-    return [*sentences, _drift(results)]
+    return [*sentences, *drift]
 
 
-def _drift(results: MachineResults) -> str:
-    """How much figures differ between sessions, as far as the records show it."""
+def _drift(results: MachineResults) -> list[str]:
+    """How much figures differ between sessions, where the records show it."""
     drift = results.relations.figures
     if drift is None or drift.hosts.isdisjoint(e.plan.fingerprint for e in results.with_figures):
-        return "How much another day differs is not known from these records."
+        return []
     sessions = counted(drift.sessions, "session")
     hosts = f" of {len(drift.hosts)} hosts" if len(drift.hosts) > 1 else ""
     if drift.degrees >= DEGREES_FOR_REACH and drift.reach <= MOST_REACH:
-        return (
+        return [
             f"Measured on another day, a figure can differ by up to {_whole(drift.reach)} (in 95 "
             f"of 100 cases, estimated from {sessions}{hosts})."
-        )
-    return (
+        ]
+    return [
         f"Between {sessions}{hosts}, figures differed by {_whole(drift.typical)}. "
         "These are too few to say how far they can differ on another day."
-    )
+    ]
 
 
 def _whole(share: float) -> str:

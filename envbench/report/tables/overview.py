@@ -212,7 +212,7 @@ def _choice(found: Measured, results: MachineResults, *, sure: bool) -> list[Ent
     """``sure``: it is shown to be the fastest, and nothing ties with it."""
     cell, per_cpu_s = found.cell, found.summary.frames_per_cpu_s
     more = "" if cell.env_instances == cell.numenv else f" ({cell.env_instances} in flight)"
-    once = [] if found.times > 1 else ["Measured in one session only."]
+    once = [] if found.times > 1 else ["Measured in one session."]
     notes = (*once, *of_entry(found, results))
     texts = [results.text(found), "" if per_cpu_s is None else rounded(per_cpu_s)]
     if results.top:

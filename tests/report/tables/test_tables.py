@@ -253,7 +253,7 @@ def test_the_note_explains_intervals_and_the_environments_in_flight():
     records = measured_plan({("envpool-async", 1): 10, ("envpool-async", 8): 10})
     text = rendered(records)
     assert "EnvPool (async) keeps 3 environments in flight for each one in the batch." in text
-    assert "± is a 95 % interval that compares rows of one session, and says nothing" in text
+    assert "± is a 95 % interval that compares rows of one session" in text
     assert "2025-11-20" in text
 
 
