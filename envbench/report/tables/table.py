@@ -17,7 +17,8 @@ from envbench.text import markdown
 MOST_NOTES = 5  # footnotes of a table, without those that say why there is no figure
 TIE = "≈ "  # before a figure that ties with the best of its column
 JOINED = "One of these: "  # a footnote of several rare ones
-_FIGURE = re.compile(r"(\*\*)?(≈ )?\d[\d,]*(\.\d+)?( ±[\d.]+ %)?(\*\*)?")
+_SPAN = r"( ±[\d.]+ %| \(no useful interval\))?"
+_FIGURE = re.compile(rf"(\*\*)?(≈ )?\d[\d,]*(\.\d+)?{_SPAN}(\*\*)?")
 _MARKS = re.compile(r"<sup>([a-z]{1,3}(?:,[a-z]{1,3})*)</sup>")
 
 

@@ -26,7 +26,7 @@ from envbench.report.markdown.document import block_text, extended, filled, fres
 from envbench.report.markdown.table_text import render, split_row
 from envbench.report.tables import footnotes
 from envbench.report.tables.costs import FIRST_STEP, cost_texts
-from envbench.report.tables.table import Entry
+from envbench.report.tables.table import Entry, Existing
 from envbench.report.tables.table import Table as Rows
 from envbench.results.selection import select
 from envbench.stats.summary import Costs
@@ -603,3 +603,7 @@ def test_the_note_shows_the_ceiling_and_a_column_shows_each_rows_share_of_it():
     assert "It is of another session: shares are approximate." in text
     assert "Ceiling" not in table
     assert rendered([*rows, *ceiling], text) == text
+
+
+def test_a_figure_without_a_useful_interval_is_recognised_as_a_reports_own():
+    assert Existing(measured=True).from_report("1,200 (no useful interval)")
