@@ -56,7 +56,7 @@ def rounded(value: float, half: float | None = None) -> str:
     """``20,700 ±2 %``: a positive value, rounded to what the half-width of its interval supports.
 
     ``half`` is a share of the value (0.02). Two to five significant digits remain; without ``half``
-    there are three.
+    there are three. Over 100 %, the interval says nothing useful, so it is not shown.
     """
     if half is None:
         return three_digits(value)
@@ -64,6 +64,8 @@ def rounded(value: float, half: float | None = None) -> str:
     uncertain = math.floor(math.log10(value * min(max(half, 1e-6), 1.0)))
     text = _digits(value, min(max(uncertain, size - 4), size - 1))
     width = 100 * half
+    if width > 100:
+        return f"{text} (no useful interval)"
     if width >= 0.95:
         return f"{text} ±{width:.0f} %"
     return f"{text} ±{width:.1g} %" if width >= 0.005 else f"{text} ±0 %"

@@ -5,6 +5,9 @@ refused if the backend claims the reference's settings and engine. Otherwise it 
 plugin whose steps could be compared is ranked only if they were: its author decides how it is
 measured.
 
+The same applies if its environments reset much less or more often, per measured step, than those
+of the reference on the same machine (``stats.reset_rates``). Quick measurements are too short.
+
 The ceiling is the engine alone, on every core. A backend with the same engine and the same settings
 cannot be faster, so such a figure is refused. Another build, fewer iterations or a lower precision
 can be: then the figure is kept, with a note of what differs. It is never the best of its column.
@@ -13,15 +16,18 @@ can be: then the figure is kept, with a note of what differs. It is never the be
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from envbench import backends, families
-from envbench.decisions.equal_work import spot_check
+from envbench.decisions.equal_work import _claims as claims
+from envbench.decisions.equal_work import differences, spot_check
+from envbench.families import Standard
 from envbench.model import Cell, Failure, arm_key
 from envbench.results.measured_cells import Measured, row_of, without_figure
 from envbench.results.relations import Relations
+from envbench.stats.reset_rates import Resets, differ, per_step, resets
 
 UNCHECKED = "none of its steps were checked while it was measured (docs/verify.md)"
 OWN_COST = 1.05  # a ceiling can be this much too low: its own loop costs a little
@@ -33,12 +39,14 @@ _BESIDE = ("returned_to", "observation_shape", "observation_dtype", "noop_max")
 def plausible(
     measured: Sequence[Measured], relations: Relations, stored: Iterable[Measured] = ()
 ) -> list[Measured]:
-    """The measurements, without the figures that spot checks or ceilings refute. Refused cells and
-    those in doubt have no place in their session, so they are never ranked. ``stored``: those that
-    are not shown, too. What caught one of them counts for the whole row: to measure until no check
-    finds anything does not help."""
-    caught = {_row(each) for each in (*measured, *stored) if _is_refused(each)}
-    measured = [_beside(_spotted(each), caught) for each in measured]
+    """The measurements, without the figures that spot checks, resets or ceilings refute. Refused
+    cells and those in doubt have no place in their session, so they are never ranked. ``stored``:
+    those that are not shown, too. What caught one of them counts for the whole row: to measure
+    until no check finds anything does not help."""
+    every = [*stored, *measured]
+    references = _References(every)
+    caught = {_row(each): by for each in every if (by := _refused_by(each, references))}
+    measured = [_beside(_judged(each, references), caught) for each in measured]
     ceilings = highest_ceilings(measured)
     made = [_checked(each, ceilings.get(_task(each)), relations) for each in measured]
     out: dict[str, set[str]] = defaultdict(set)
@@ -81,8 +89,99 @@ def _evades(cell: Cell) -> bool:
     return compared and not odd
 
 
-def _is_refused(found: Measured) -> bool:
-    return found.fps is not None and _spotted(found).fps is None
+class _References:
+    """How often the environments of each task's reference reset, with its default settings."""
+
+    def __init__(self, every: Iterable[Measured]) -> None:
+        self._cells: dict[_Work, dict[str, dict[str, Measured]]] = defaultdict(dict)
+        self._known: dict[tuple[_Work, str], _Reference] = {}
+        for each in every:
+            if _is_reference(each.cell) and each.fps is not None and not each.quick:
+                of_plan = self._cells[_work(each.cell)].setdefault(each.plan_id, {})
+                of_plan.setdefault(each.cell.key, each)
+
+    def of(self, found: Measured) -> _Reference:
+        """The reference in the same session, otherwise in the newest one that has it."""
+        work, plans = _work(found.cell), self._cells.get(_work(found.cell))
+        if plans is None:
+            return _Reference((), frozenset())
+        newest = max(plans, key=lambda name: next(iter(plans[name].values())).plan.started_utc)
+        plan = found.plan_id if found.plan_id in plans else newest
+        if (work, plan) not in self._known:
+            cells = plans[plan].values()
+            processes = tuple(each for cell in cells for each in _resets(cell))
+            self._known[work, plan] = _Reference(processes, frozenset(map(_engine, cells)))
+        return self._known[work, plan]
+
+
+class _Reference(NamedTuple):
+    processes: tuple[Resets, ...]  # of all its numbers of environments
+    engines: frozenset[str]
+
+
+_Work = tuple[str, str, str, float]  # machine, family, task, frames per step
+
+
+def _work(cell: Cell) -> _Work:
+    return cell.machine, cell.env, cell.task, float(cell.frame_skip)
+
+
+def _standard(cell: Cell) -> Standard | None:
+    """The rule of its task; None if its resets are not compared."""
+    family = families.of_record(cell.env)
+    known = cell.kind == "env" and not family.own_tasks
+    return family.standard(cell.kind, cell.task) if known else None
+
+
+def _judged(found: Measured, references: _References) -> Measured:
+    """The measurement, without its figure if its spot check or its resets refute it."""
+    return _resetting(_spotted(found), references)
+
+
+def _resetting(found: Measured, references: _References) -> Measured:
+    """The measurement, without its figure if its environments do not reset as often as those of
+    the reference, although it claims the same work."""
+    cell = found.cell
+    comparable = _standard(cell) is not None and backends.same_work(cell)
+    if found.fps is None or found.quick or not comparable or _is_reference(cell):
+        return found
+    own, reference = _resets(found), references.of(found)
+    if not differ(own, reference.processes):
+        return found
+    message = (
+        f"its environments reset {1000 * per_step(own):.3g} times in 1,000 steps, "
+        f"the reference's {1000 * per_step(reference.processes):.3g} times"
+    )
+    engines = {_engine(found), *reference.engines} - {""}  # "": it claims the reference's
+    other = differences(cell.env, cell.kind, found.work, task=cell.task)
+    if claims(cell, other, same_engine=len(engines) < 2):
+        failure = Failure(reason="invalid-figure", message=message)
+        return replace(found, summary=without_figure(found.summary, failure))
+    return found if found.doubt else replace(found, doubt=message)
+
+
+def _resets(found: Measured) -> list[Resets]:
+    """Of each of its processes that counts."""
+    counted = set(found.summary.runs)
+    return [resets(run) for run in found.runs if run.run_id in counted]
+
+
+def _is_reference(cell: Cell) -> bool:
+    standard = _standard(cell)
+    return standard is not None and cell.backend == standard.reference and not cell.own_settings
+
+
+def _engine(found: Measured) -> str:
+    return str(found.work.get("engine") or "")
+
+
+def _refused_by(found: Measured, references: _References) -> str:
+    """What refuses its figure; "" if nothing does."""
+    if found.fps is None:
+        return ""
+    if _spotted(found).fps is None:
+        return "a spot check"
+    return "" if _resetting(found, references).fps else "a comparison of resets"
 
 
 def _row(found: Measured) -> tuple[str, ...]:
@@ -91,11 +190,11 @@ def _row(found: Measured) -> tuple[str, ...]:
     return *row_of(found.cell), found.runtime, worker
 
 
-def _beside(found: Measured, caught: Collection[tuple[str, ...]]) -> Measured:
-    """The measurement, in doubt if a spot check refused another cell of its row."""
-    if found.fps is None or found.doubt or _row(found) not in caught:
+def _beside(found: Measured, caught: Mapping[tuple[str, ...], str]) -> Measured:
+    """The measurement, in doubt if a check refused another cell of its row."""
+    if found.fps is None or found.doubt or not (by := caught.get(_row(found))):
         return found
-    return replace(found, doubt="a spot check refused another figure of its row")
+    return replace(found, doubt=f"{by} refused another figure of its row")
 
 
 def highest_ceilings(measured: Iterable[Measured]) -> dict[tuple[str, str, str], Measured]:

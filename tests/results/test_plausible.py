@@ -1,12 +1,13 @@
-"""Figures above the ceiling: refused, or shown with what explains them."""
+"""Figures above the ceiling, or with other resets than the reference: refused or doubtful."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from helpers.record_factories import make_cell, make_fact, make_plan, make_run
+from helpers.record_factories import make_cell, make_fact, make_plan, make_run, make_windows
 
+from envbench import families
 from envbench.model import Record
 from envbench.results.measured_cells import Measured
 from envbench.results.selection import select
@@ -89,3 +90,78 @@ def test_engines_write_the_name_of_an_integrator_in_capitals_or_not() -> None:
     euler = {**ENGINE, "integrator": "Euler"}, {**CEILING, "integrator": "EULER"}
     work = dict(zip(("for-loop", "ceiling"), euler, strict=True))
     assert shown(records({"for-loop": 2200, "ceiling": 2000}, work), "for-loop").fps is None
+
+
+# ---------------------------------------------------------------- resets per step
+
+USUAL = dict(families.get("classic_control").work["env"])
+
+
+def resetting(
+    counts: dict[str, int], work: dict[str, Any] = USUAL, *, plan: str = "plan", steps: int = 500
+) -> list[Record]:
+    """A session of CartPole: how many resets each window of ``steps`` steps has, by backend."""
+    cells = [
+        make_cell(name, 4, env="classic_control", task="CartPole-v1", frame_skip=1, env_instances=4)
+        for name in counts
+    ]
+    runs = [
+        make_run(
+            cell,
+            plan_id=plan,
+            round=number,
+            block=f"{plan}-{number}",
+            measured=make_windows([steps + number] * 10, resets=[counts[cell.backend]] * 10),
+            facts={"work": work},
+        )
+        for number in range(5)
+        for cell in cells
+    ]
+    return [make_fact(), make_plan(cells, plan_id=plan), *runs]
+
+
+def test_a_backend_that_resets_much_less_often_than_the_reference_is_refused() -> None:
+    made = resetting({"for-loop": 23, "subprocess": 2})
+    found = shown(made, "subprocess")
+    assert found.summary.failure is not None
+    assert found.summary.failure.reason == "invalid-figure"
+    assert found.summary.failure.message == (
+        "its environments reset 3.98 times in 1,000 steps, the reference's 45.8 times"
+    )
+    assert shown(made, "for-loop").fps is not None
+
+
+def test_a_backend_that_resets_about_as_often_as_the_reference_is_shown() -> None:
+    for count in (17, 23, 30):
+        found = shown(resetting({"for-loop": 23, "subprocess": count}), "subprocess")
+        assert (found.fps is None, found.doubt) == (False, "")
+
+
+def test_a_backend_with_other_settings_that_resets_less_often_is_doubtful() -> None:
+    work = {**USUAL, "integrator": "another"}
+    found = shown(resetting({"for-loop": 23, "subprocess": 2}, work), "subprocess")
+    assert found.fps is not None
+    assert found.doubt.startswith("its environments reset 3.98 times in 1,000 steps")
+
+
+def test_a_few_resets_accuse_nobody() -> None:
+    found = shown(resetting({"for-loop": 1, "subprocess": 0}, steps=5000), "subprocess")
+    assert (found.fps is None, found.doubt) == (False, "")
+
+
+def test_resets_are_compared_with_another_session_if_theirs_has_no_reference() -> None:
+    before = resetting({"for-loop": 23}, plan="before")
+    assert shown([*before, *resetting({"subprocess": 2})], "subprocess").fps is None
+    assert shown([*before, *resetting({"subprocess": 22})], "subprocess").fps is not None
+
+
+def test_without_a_measured_reference_no_resets_are_compared() -> None:
+    assert shown(resetting({"subprocess": 2}), "subprocess").fps is not None
+
+
+def test_resets_that_are_refused_once_make_later_figures_of_the_row_doubtful() -> None:
+    caught = resetting({"for-loop": 23, "subprocess": 2}, plan="a")
+    again = resetting({"for-loop": 23, "subprocess": 23}, plan="b")
+    assert shown([*caught, *again], "subprocess").doubt == (
+        "a comparison of resets refused another figure of its row"
+    )

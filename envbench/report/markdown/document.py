@@ -27,8 +27,9 @@ _PAGE = """\
 
 Frames per second of reinforcement-learning environments, by number of environments (columns) and
 backend (rows), measured by envbench. Frames include `frame_skip`; `envbench report --json` has
-steps per second. ± is a 95 % interval. The best figure of each column is bold if it is shown to be
-the fastest among rows that do the same work. ≈ marks figures that tie with the highest.
+steps per second. ± is a 95 % interval that compares rows of one session, not hours or days. The
+best figure of each column is bold if it is shown to be the fastest among rows that do the same
+work. ≈ marks figures that tie with the highest.
 
 To measure this machine and fill these tables:
 

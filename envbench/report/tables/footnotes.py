@@ -21,12 +21,19 @@ from envbench.text import counted, listed, markdown, percent
 OPENING = "FPS is frames per second"
 OTHERS = "The other figures are the document's own."  # in the note
 NO_RECORD = "The results contain no record of this figure."
+NO_FIGURE = "No figure"  # how the footnote of a refusal or a failure begins
 UNSTOPPED_SHARE = 0.03  # a smaller difference between slices and stepping without stops is not said
+MOST_REACH = 1.0  # a bound of more than 100 % says nothing
 DEGREES_FOR_REACH = 2  # one gives a bound of up to thousands of per cent
 TIES = (
     "Bold: shown to be the fastest of the rows that do the same work. "
     "≈: not shown to differ from the highest of these."
 )
+COMPARES = "± is a 95 % interval that compares rows of one session"
+ONE_SESSION = f"{COMPARES}, not hours or days."
+UNKNOWN_DAY = "how much another day differs is not known."
+ADJUSTED = "Figures are adjusted: the cells alternated in short slices."
+PLAIN = "The ranks come from figures that are adjusted to the same time; these are not adjusted."
 NOT_RANKED = "No row is ranked: that needs several cells that alternated in one session."
 
 FLAGS = {
@@ -111,9 +118,9 @@ def of_refusal(found: Verified) -> str:
     """Why a refused figure is not shown."""
     verdict = found.verdict
     if verdict.miscounts:
-        return f"No figure: its counts are wrong. It {markdown(verdict.audit)}."
+        return f"{NO_FIGURE}: its counts are wrong. It {markdown(verdict.audit)}."
     claims = "" if not verdict.follows else ", although it reports the reference's settings"
-    return f"No figure: {markdown(verdict.lock_step)}{claims}."
+    return f"{NO_FIGURE}: {markdown(verdict.lock_step)}{claims}."
 
 
 def of_failure(failure: Failure) -> str:
@@ -122,7 +129,7 @@ def of_failure(failure: Failure) -> str:
     where = f" in {phase}" if phase else ""
     died = f", {failure.signal}" if failure.signal else ""
     kind = markdown(f"{failure.reason}{where}{died}", 80)
-    return f"No figure ({kind}): {markdown(failure.message, 200) or 'no reason was given'}"
+    return f"{NO_FIGURE} ({kind}): {markdown(failure.message, 200) or 'no reason was given'}"
 
 
 def elsewhere(found: Measured, profile: Profile | None) -> bool:
@@ -222,8 +229,10 @@ def _kept(counts: Mapping[int, int]) -> str:
 
 
 def _ties(results: MachineResults) -> list[str]:
-    """What ≈ means, where the table has one."""
-    return [TIES] if any(len(leaders) > 1 for leaders in results.leaders.values()) else []
+    """What ≈ means, where the table has one, and which figures bold and ≈ compare."""
+    leaders = results.leaders.values()
+    ties = any(len(each) > 1 for each in leaders)
+    return [*([TIES] if ties else []), *([PLAIN] if any(leaders) else [])]
 
 
 def _intervals(results: MachineResults) -> list[str]:
@@ -232,34 +241,38 @@ def _intervals(results: MachineResults) -> list[str]:
     if all(found.span is None for found in measured):
         return ["No figure has an interval."]
     alternated = [found for found in measured if found.adjusted and found.span]
+    drift = _drift(results)
     sentences = []
     if alternated:
-        sentences.append(
-            "The cells alternated in short slices. ± is a 95 % interval that compares them with "
-            f"each other. {TIES}"
-        )
+        says = ONE_SESSION if drift else f"{COMPARES}; {UNKNOWN_DAY}"
+        sentences.append(f"{ADJUSTED} {says} {TIES}")
     if any(found.span and not found.adjusted for found in measured):
-        alone = "± is the 95 % interval of the cell alone."
+        alone = "± is the 95 % interval of the cell alone"
         sentences.append(
-            f"A cell that alternated with no other one is not ranked. Its {alone}"
+            f"A cell that alternated with no other one is not ranked. Its {alone}."
             if alternated
-            else f"No cell alternated with another one, so none is ranked. {alone}"
+            else "No cell alternated with another one, so none is ranked. "
+            f"{alone}{'.' if drift else f'; {UNKNOWN_DAY}'}"
         )
+    return [*sentences, *drift]
+
+
+def _drift(results: MachineResults) -> list[str]:
+    """How much figures differ between sessions, where the records show it."""
     drift = results.relations.figures
-    if drift and any(found.plan.fingerprint in drift.hosts for found in measured):
-        reach, sessions = _whole(drift.reach), counted(drift.sessions, "session")
-        hosts = f" of {len(drift.hosts)} hosts" if len(drift.hosts) > 1 else ""
-        if drift.degrees < DEGREES_FOR_REACH:
-            sentences.append(
-                f"Between {sessions}{hosts}, figures differed by {_whole(drift.typical)}. "
-                "These are too few to say how far they can differ on another day."
-            )
-        else:
-            sentences.append(
-                f"Measured on another day, a figure can differ by up to {reach} (in 95 of 100 "
-                f"cases, estimated from {sessions}{hosts})."
-            )
-    return sentences
+    if drift is None or drift.hosts.isdisjoint(e.plan.fingerprint for e in results.with_figures):
+        return []
+    sessions = counted(drift.sessions, "session")
+    hosts = f" of {len(drift.hosts)} hosts" if len(drift.hosts) > 1 else ""
+    if drift.degrees >= DEGREES_FOR_REACH and drift.reach <= MOST_REACH:
+        return [
+            f"Measured on another day, a figure can differ by up to {_whole(drift.reach)} (in 95 "
+            f"of 100 cases, estimated from {sessions}{hosts})."
+        ]
+    return [
+        f"Between {sessions}{hosts}, figures differed by {_whole(drift.typical)}. "
+        "These are too few to say how far they can differ on another day."
+    ]
 
 
 def _whole(share: float) -> str:
@@ -318,11 +331,15 @@ def _equal_work(results: MachineResults) -> list[str]:
 
 
 def _spots(results: MachineResults) -> list[str]:
-    """How many cells the reference followed while they were measured."""
+    """How many cells the reference followed while they were measured. Without cells of the main
+    table that could be compared: nothing."""
     spots = [found for found in results.measured if found.spot]
     agree = sum(spot_check(e.cell, e.work, e.spot)[0] is True for e in spots if e.spot)
     if not spots:
-        return []
+        standard = families.of_record(results.env).standard("env", results.task)
+        compared = standard is not None and results.section == ""
+        none = compared and not all(each.quick for each in results.with_figures)
+        return ["No cell was spot-checked."] if none else []
     checked = {each.label for each in spots}
     standard = families.of_record(results.env).standard(spots[0].cell.kind, results.task)
     others = [

@@ -21,6 +21,7 @@ from envbench.report.conclusion import (
 from envbench.report.machine_results import MachineResults, family_title
 from envbench.report.tables.footnotes import (
     NOT_RANKED,
+    ONE_SESSION,
     OPENING,
     TIES,
     of_doubt,
@@ -63,10 +64,16 @@ def highest(every: Iterable[MachineResults]) -> Iterator[Table]:
     """
     groups = list(_grouped(every))
     ranked = any(results.fastest for group in groups for results in group)
+    spans = any(
+        found.span and not results.plain
+        for group in groups
+        for results in group
+        for found in results.with_figures
+    )
     note = (
         f"{OPENING}: steps per second × frame_skip. Each entry is the row's highest FPS, and the "
         "number of environments that reached it. A maximum is biased upward; expect less when "
-        f"re-measured. {TIES if ranked else NOT_RANKED}"
+        f"re-measured. {f'{ONE_SESSION} ' if spans else ''}{TIES if ranked else NOT_RANKED}"
     )
     for group in groups:
         known = {}
@@ -146,7 +153,7 @@ def recommendation(every: Iterable[MachineResults]) -> Iterator[Table]:
     """Which row to use, and why: a table for each group with at least two that compete.
 
     Rows tie as in *Highest FPS*. Rows that did not alternate tie if the interval of their ratio
-    contains 1. A maximum is biased upward, so footnotes say what was measured only once.
+    contains 1. A maximum is biased upward, so footnotes say what was measured in one session only.
     """
     for results in _shown(every):
         found = conclude(results)
@@ -205,7 +212,7 @@ def _choice(found: Measured, results: MachineResults, *, sure: bool) -> list[Ent
     """``sure``: it is shown to be the fastest, and nothing ties with it."""
     cell, per_cpu_s = found.cell, found.summary.frames_per_cpu_s
     more = "" if cell.env_instances == cell.numenv else f" ({cell.env_instances} in flight)"
-    once = [] if found.times > 1 else ["Measured only once."]
+    once = [] if found.times > 1 else ["Measured in one session."]
     notes = (*once, *of_entry(found, results))
     texts = [results.text(found), "" if per_cpu_s is None else rounded(per_cpu_s)]
     if results.top:

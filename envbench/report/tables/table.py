@@ -10,14 +10,15 @@ from itertools import count, product
 from string import ascii_lowercase
 from typing import Any
 
-from envbench.report.tables.footnotes import NO_RECORD
+from envbench.report.tables.footnotes import NO_FIGURE, NO_RECORD
 from envbench.results.measured_cells import Measured
 from envbench.text import markdown
 
-MOST_NOTES = 5  # footnotes of a table
+MOST_NOTES = 5  # footnotes of a table, without those that say why there is no figure
 TIE = "≈ "  # before a figure that ties with the best of its column
 JOINED = "One of these: "  # a footnote of several rare ones
-_FIGURE = re.compile(r"(\*\*)?(≈ )?\d[\d,]*(\.\d+)?( ±[\d.]+ %)?(\*\*)?")
+_SPAN = r"( ±[\d.]+ %| \(no useful interval\))?"
+_FIGURE = re.compile(rf"(\*\*)?(≈ )?\d[\d,]*(\.\d+)?{_SPAN}(\*\*)?")
 _MARKS = re.compile(r"<sup>([a-z]{1,3}(?:,[a-z]{1,3})*)</sup>")
 
 
@@ -102,13 +103,16 @@ def grid(
 def letters(table: Table, taken: Collection[str] = ()) -> dict[str, str]:
     """A letter for each footnote in reading order, without those that the document uses.
 
-    There are at most ``MOST_NOTES`` letters: the rarest footnotes share the last one.
+    The rarest footnotes share the last of ``MOST_NOTES`` letters. Those that say why there is no
+    figure never share one.
     """
     every = ("".join(each) for n in count(1) for each in product(ascii_lowercase, repeat=n))
     free = (mark for mark in every if mark not in taken)
     notes = Counter(note for _, row in table.rows for entry in row for note in entry.notes)
-    frequent = {note for note, _ in notes.most_common(MOST_NOTES - 1)} | {NO_RECORD}
-    alone = [note for note in notes if len(notes) <= MOST_NOTES or note in frequent]
+    serious = {note for note in notes if note.startswith(NO_FIGURE)}
+    others = Counter({note: number for note, number in notes.items() if note not in serious})
+    frequent = {note for note, _ in others.most_common(MOST_NOTES - 1)} | serious | {NO_RECORD}
+    alone = [note for note in notes if len(others) <= MOST_NOTES or note in frequent]
     found = dict(zip(alone, free, strict=False))
     if rest := [note for note in notes if note not in found]:
         found |= dict.fromkeys(rest, next(free))

@@ -54,15 +54,16 @@ def plan(day: int, *cells: tuple[str, int], **given: Any) -> list[Any]:
 # ---------------------------------------------------------------- the note under a table
 
 
-ALTERNATED = "The cells alternated in short slices. ± is a 95 % interval that compares them with"
-ALONE = "± is the 95 % interval of the cell alone."
+ALTERNATED = f"{footnotes.ADJUSTED} {footnotes.COMPARES}"
+UNKNOWN = footnotes.UNKNOWN_DAY
+ALONE = "± is the 95 % interval of the cell alone"
 
 
 def test_a_table_of_one_session_has_one_date_and_no_figure_of_another_session() -> None:
     records = plan(20, ("for-loop", 1), ("envpool-sync", 8))
     said = note(*records)
     assert said.endswith("12 CPUs, 2025-11-20.")
-    assert f"{ALTERNATED} each other. {footnotes.TIES}" in said
+    assert f"{ALTERNATED}; {UNKNOWN} {footnotes.TIES}" in said
     assert ALONE not in said
     found = results_of(*records)
     assert [footnotes.of_entry(each, found) for each in found.measured] == [[], []]
@@ -120,7 +121,7 @@ def test_a_session_past_midnight_has_the_day_of_its_last_run() -> None:
 
 def test_the_note_says_where_no_cell_alternated() -> None:
     said = note(*plan(20, ("for-loop", 1), ("envpool-sync", 8), alternate=False))
-    assert f"No cell alternated with another one, so none is ranked. {ALONE}" in said
+    assert f"No cell alternated with another one, so none is ranked. {ALONE}; {UNKNOWN}" in said
     assert "≈" not in said
     assert "Bold" not in said
 
@@ -144,7 +145,10 @@ def test_the_note_says_how_far_sessions_of_the_host_differ() -> None:
         "Between 2 sessions, figures differed by 2 %. These are too few to say how far they can "
         "differ on another day."
     ) in note(*again[0], *again[1])
-    assert "another day" not in note(*again[0])
+    assert UNKNOWN in note(*again[0])
+    known = note(*again[0], *again[1])
+    assert UNKNOWN not in known
+    assert footnotes.ONE_SESSION in known or ALONE in known
     # It does not concern another host, whose cells were measured once.
     elsewhere = measured_plan(
         {("for-loop", 1): 9}, cell={"env": "mujoco", "task": "Ant-v3"}, fingerprint=digest(OTHER)
@@ -158,15 +162,31 @@ def test_the_note_says_how_far_sessions_of_the_host_differ() -> None:
     }  # fmt: skip
 
 
+def test_a_bound_of_more_than_100_per_cent_is_not_shown() -> None:
+    again = [measured_plan({("for-loop", 1): n}, plan_id=f"{n}") for n in (1000, 3000, 1500)]
+    said = note(*again[0], *again[1], *again[2])
+    assert "up to" not in said
+    assert "These are too few to say how far they can differ on another day." in said
+
+
+def test_the_note_says_if_no_cell_was_spot_checked() -> None:
+    none = "No cell was spot-checked."
+    cells = {("for-loop", 1): 9, ("subprocess", 1): 8}
+    assert none in note(*measured_plan(cells))
+    assert none not in note(*measured_plan(cells, quick=True, repeats=1))
+
+
 def test_a_note_of_plain_figures_explains_ties_and_no_intervals() -> None:
     def plain(*records: Any) -> str:
         found = machine_results(select(records), {"laptop": PROFILE}, plain=True)
         return footnotes.of_table(found["Atari - Laptop"])
 
-    assert footnotes.TIES in plain(*plan(20, ("for-loop", 1), ("subprocess", 1)))
+    said = plain(*plan(20, ("for-loop", 1), ("subprocess", 1)))
+    assert f"{footnotes.TIES} {footnotes.PLAIN}" in said
     said = plain(*measured_plan({("for-loop", 1): 10, ("subprocess", 1): 20}))
     assert "≈" not in said
     assert "±" not in said
+    assert footnotes.PLAIN in said  # the faster one is bold
 
 
 @pytest.mark.parametrize(

@@ -389,7 +389,7 @@ def test_the_best_is_recommended_with_its_ties() -> None:
         "EnvPool (async) at 8 (24 in flight)<sup>a</sup>",  # not bold: a row ties with it
         "3,210 ±1 %",
     ]
-    assert "<sup>a</sup> Measured only once." in text
+    assert "<sup>a</sup> Measured in one session." in text
     assert (
         "This row ties with the highest FPS (within noise): EnvPool (sync) at 8 (3,210 ±1 %)."
         in text
@@ -456,9 +456,9 @@ def test_a_quick_measurement_does_not_count_as_a_second_one() -> None:
     cell = make_cell("envpool-async", 8)
     failed = [make_plan([cell], plan_id="f"), make_run(cell, plan_id="f", failure=make_failure())]
     text = block([*once, *quick, *failed], "recommendation")
-    assert "Measured only once." in text
+    assert "Measured in one session." in text
     again = varied_plan({("envpool-async", 4): SLOW, ("envpool-async", 8): FAST}, plan_id="again")
-    assert "Measured only once." not in block([*once, *again], "recommendation")
+    assert "Measured in one session." not in block([*once, *again], "recommendation")
 
 
 def test_a_recommended_cells_flags_are_footnotes() -> None:

@@ -26,7 +26,7 @@ from envbench.report.markdown.document import block_text, extended, filled, fres
 from envbench.report.markdown.table_text import render, split_row
 from envbench.report.tables import footnotes
 from envbench.report.tables.costs import FIRST_STEP, cost_texts
-from envbench.report.tables.table import Entry
+from envbench.report.tables.table import Entry, Existing
 from envbench.report.tables.table import Table as Rows
 from envbench.results.selection import select
 from envbench.stats.summary import Costs
@@ -253,7 +253,7 @@ def test_the_note_explains_intervals_and_the_environments_in_flight():
     records = measured_plan({("envpool-async", 1): 10, ("envpool-async", 8): 10})
     text = rendered(records)
     assert "EnvPool (async) keeps 3 environments in flight for each one in the batch." in text
-    assert "± is a 95 % interval that compares them with each other." in text
+    assert "± is a 95 % interval that compares rows of one session" in text
     assert "2025-11-20" in text
 
 
@@ -307,6 +307,20 @@ def test_a_table_has_at_most_five_footnotes_and_the_rarest_share_one():
         "<sup>d</sup> fourth.", "<sup>e</sup> One of these: rare one. rare two.",
     ]  # fmt: skip
     assert "2<sup>e</sup>" in text
+
+
+def test_a_refusal_never_shares_its_footnote():
+    notes = ["common.", "second.", "third.", "fourth.", "rare one.", "rare two."]
+    refusal = "No figure (invalid-figure): its steps are not the reference's"
+    rows = [
+        ("For-loop", [Entry(text="1", notes=tuple(notes[:4])) for _ in range(3)]),
+        ("Subprocess", [Entry(text="2", notes=tuple(notes[4:])), Entry(notes=(refusal,)), Entry()]),
+    ]
+    text = render(Rows(heading="X", columns=["1", "2", "3"], rows=rows))
+    assert [line for line in text.split("\n") if line.startswith("<sup>")][4:] == [
+        f"<sup>e</sup> {refusal}",
+        "<sup>f</sup> One of these: rare one. rare two.",
+    ]
 
 
 def test_new_footnotes_do_not_reuse_the_documents_letters():
@@ -589,3 +603,7 @@ def test_the_note_shows_the_ceiling_and_a_column_shows_each_rows_share_of_it():
     assert "It is of another session: shares are approximate." in text
     assert "Ceiling" not in table
     assert rendered([*rows, *ceiling], text) == text
+
+
+def test_a_figure_without_a_useful_interval_is_recognised_as_a_reports_own():
+    assert Existing(measured=True).from_report("1,200 (no useful interval)")
