@@ -102,7 +102,9 @@ def test_a_broken_profile_is_a_warning_and_the_others_are_listed() -> None:
     assert "bad.toml" in result.stderr
     assert "\x1b" not in result.output
     assert "bad.toml" in call("detect").stderr
-    plan = CliRunner().invoke(cli.envbench, ["run", "--env", "gym", "--task", "CartPole-v1", "--plan"])
+    plan = CliRunner().invoke(
+        cli.envbench, ["run", "--env", "gym", "--task", "CartPole-v1", "--plan"]
+    )
     assert "bad.toml" in plan.stderr
 
 
