@@ -40,7 +40,12 @@ def tell_failure(title: str, failure: Failure) -> None:
 
 def print_json(document: object, *, indent: int = 2) -> None:
     """Write one JSON document on stdout; a negative ``indent`` puts it on one line."""
-    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=indent).decode())
+    click.echo(json_text(document, indent=indent))
+
+
+def json_text(document: object, *, indent: int) -> str:
+    """``print_json``, as a text without a final newline."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=indent).decode()
 
 
 def table(
