@@ -19,6 +19,7 @@ from envbench.cli.options import (
     FilePath,
     Number,
     Option,
+    Whole,
     checked_cells,
     grouped,
     measuring_options,
@@ -96,7 +97,7 @@ RULE = grouped(
         default=0.001,
     ),
 )
-PAIRS = click.IntRange(FEWEST_PAIRS, MOST_ROUNDS)
+PAIRS = Whole(FEWEST_PAIRS, MOST_ROUNDS)
 SIZE = grouped(
     "size",
     Size,

@@ -100,6 +100,38 @@ def test_an_empty_summary_variable_means_no_summary(
     assert called("check", "--plan", *cell, "--summary=").exit_code == 2
 
 
+# ---------------------------------------------------------------- a number that cannot be
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("run", "--repeats", "1.5"), "--repeats has to be a whole number from 1 to 1,000, not"),
+        (("run", "--repeats", "0"), "--repeats has to be a whole number from 1 to 1,000, not '0'."),
+        (("run", "--total-step", "1e3"), "--total-step has to be a whole number from 1 to 1,000,"),
+        (("run", "--duration", "long"), "--duration has to be a number from 1 to 86,400, not"),
+        (("run", "--duration", "inf"), "--duration has to be a number from 1 to 86,400, not 'inf'"),
+        (("run", "--seed", "-1"), "--seed has to be a whole number from 0 to 2,147,483,647, not"),
+        (("run", "--frame-skip", "0"), "--frame-skip has to be a number from 0.001 to 1,000, not"),
+        (
+            ("verify", "--numenv", "1"),
+            "--numenv has to be a whole number from 2 to 1,024, not '1'. With one, nothing shows "
+            "whether actions have an effect.",
+        ),
+    ],
+)
+def test_an_impossible_number_is_refused_with_the_numbers_that_are_possible(
+    words: tuple[str, ...], says: str
+) -> None:
+    result = called(*words)
+    assert (result.exit_code, f"Error: {says}" in result.stderr) == (2, True), result.stderr
+
+
+@pytest.mark.parametrize("option", ["--repeats", "--total-step", "--duration", "--seed"])
+def test_an_empty_number_is_called_empty(option: str) -> None:
+    assert f"{option} is empty. Give it a value" in called("run", f"{option}=").stderr
+
+
 # ---------------------------------------------------------------- paths and the system
 
 
