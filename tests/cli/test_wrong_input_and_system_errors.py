@@ -234,8 +234,9 @@ def test_an_output_that_is_no_regular_file_is_refused_before_a_plot_is_drawn(
 @linux
 def test_a_results_folder_that_cannot_be_read_is_not_an_empty_one(place: Place) -> None:
     (place.folder / "secret").mkdir(mode=0)
+    (place.folder / "other").mkdir()
     wrap = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()
-    done = place.shell("{envbench} compare secret secret", wrap=(*wrap, "bash", "-c"))
+    done = place.shell("{envbench} compare secret other", wrap=(*wrap, "bash", "-c"))
     assert "cannot read results from secret: Permission denied" in plain(done, 1)
 
 
