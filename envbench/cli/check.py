@@ -19,6 +19,7 @@ from envbench.cli.options import (
     FilePath,
     Number,
     Option,
+    Output,
     Whole,
     checked_cells,
     grouped,
@@ -250,9 +251,7 @@ def baseline() -> None:
 
 
 @baseline.command(short_help="Measure cells, and save the raw records in a file.")
-@option(
-    "--output FILE", "Write this file. It must not exist.", FilePath(dir_okay=False), required=True
-)
+@option("--output FILE", "Write this file. It must not exist.", Output(), required=True)
 @checked_cells()
 @option("--pairs N", f"Pairs per cell.  [default: {DEFAULT_PAIRS}]", PAIRS)
 @measuring_options(runtimes=False)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import msgspec
 
-from envbench.cli.options import RESULTS, FilePath, option
+from envbench.cli.options import RESULTS, FilePath, Output, option
 from envbench.cli.report import elsewhere_by
 from envbench.cli.terminal import json_text, tell, warn
 from envbench.errors import EnvbenchError, UsageError
@@ -57,7 +57,7 @@ def import_csv(files: tuple[Path, ...], results: Path) -> None:
 @option(
     "--output PATH",
     "Write this file. Its ending selects the format.  [default: CSV on stdout]",
-    FilePath(allow_dash=True, dir_okay=False),
+    Output(allow_dash=True),
     default="-",
     show_default=False,
 )

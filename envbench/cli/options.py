@@ -7,6 +7,7 @@ import logging
 import math
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import wraps
@@ -21,6 +22,7 @@ from envbench import families
 from envbench.backends import registry
 from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
+from envbench.errors import UsageError
 from envbench.families import SMALLEST_SKIP
 from envbench.machine import catalogue, cores_of
 from envbench.model import LARGEST_NUMENV, LARGEST_SKIP
@@ -78,6 +80,22 @@ class FilePath(click.Path):
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         return Path(str(super().convert(_not_empty(value, param, ctx), param, ctx)))
+
+
+class Output(FilePath):
+    """A file to write. Its folder exists: a mistyped path makes no new folders."""
+
+    def __init__(self, *, allow_dash: bool = False) -> None:
+        super().__init__(dir_okay=False, allow_dash=allow_dash)
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        path = super().convert(value, param, ctx)
+        if not path.parent.is_dir():
+            raise UsageError(
+                f"{_name(param)} {path}: there is no folder {path.parent}.",
+                hint=f"Make it: mkdir -p {shlex.quote(str(path.parent))}. Or name another file.",
+            )
+        return path
 
 
 def _name(param: click.Parameter) -> str:

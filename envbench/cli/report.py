@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from envbench.cli.options import RESULTS, FilePath, option
+from envbench.cli.options import RESULTS, FilePath, Output, option
 from envbench.cli.terminal import print_json, tell, warn
 from envbench.errors import EnvbenchError, UsageError
 from envbench.machine import Profiles, catalogue
@@ -35,7 +35,7 @@ from envbench.text import counted
 @option(
     "--output PATH",
     "Write a whole new page to this file. Do not fill README.md of the results.",
-    FilePath(allow_dash=True),
+    Output(allow_dash=True),
 )
 @option(
     "--format [markdown|html]",

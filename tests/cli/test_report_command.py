@@ -247,6 +247,7 @@ def test_a_document_that_is_not_there_is_wrong_usage(folder):
 
 
 def test_output_names_another_page(folder):
+    (folder / "docs").mkdir()
     assert envbench("report", "--output", "docs/page.md", cwd=folder).returncode == 0
     page = (folder / "docs" / "page.md").read_text()
     assert not (folder / "results" / "README.md").exists()

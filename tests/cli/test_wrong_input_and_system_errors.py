@@ -188,6 +188,20 @@ def test_a_report_to_a_path_that_is_too_long_is_an_error_of_one_line(
     assert "Give a shorter path." in done.err
 
 
+@pytest.mark.parametrize(
+    "words", [("report",), ("report", "--format", "html"), ("export",), ("baseline", "save", *CELL)]
+)
+def test_an_output_in_a_folder_that_does_not_exist_is_refused_and_makes_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = called(*words, "--output", "no where/x.json")
+    assert result.exit_code == 2
+    assert "Error: --output no where/x.json: there is no folder no where.\n" in result.stderr
+    assert "Make it: mkdir -p 'no where'. Or name another file." in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def not_a_file(kind: str) -> str:
     """The name of a new path that is neither a folder nor a file."""
     if kind == "device":
