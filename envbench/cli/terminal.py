@@ -92,7 +92,7 @@ def _fitting(rows: Sequence[Sequence[str]], columns: int) -> list[int]:
 
 def clock(seconds: float) -> str:
     """``48 s``, ``2 min 03 s`` or ``1 h 02 min``."""
-    minutes, second = divmod(int(seconds), 60)
+    minutes, second = divmod(round(seconds), 60)
     hours = f"{minutes // 60} h {minutes % 60:02} min"
     return hours if minutes >= 60 else f"{minutes} min {second:02} s" if minutes else f"{second} s"
 
