@@ -19,6 +19,8 @@ from envbench.cli.options import (
     FilePath,
     Number,
     Option,
+    Output,
+    Whole,
     checked_cells,
     grouped,
     measuring_options,
@@ -96,7 +98,7 @@ RULE = grouped(
         default=0.001,
     ),
 )
-PAIRS = click.IntRange(FEWEST_PAIRS, MOST_ROUNDS)
+PAIRS = Whole(FEWEST_PAIRS, MOST_ROUNDS)
 SIZE = grouped(
     "size",
     Size,
@@ -249,9 +251,7 @@ def baseline() -> None:
 
 
 @baseline.command(short_help="Measure cells, and save the raw records in a file.")
-@option(
-    "--output FILE", "Write this file. It must not exist.", FilePath(dir_okay=False), required=True
-)
+@option("--output FILE", "Write this file. It must not exist.", Output(), required=True)
 @checked_cells()
 @option("--pairs N", f"Pairs per cell.  [default: {DEFAULT_PAIRS}]", PAIRS)
 @measuring_options(runtimes=False)

@@ -86,12 +86,16 @@ def _sides(
     """The measurements of A and of B, what pairs them, and how sessions relate."""
     paths = [Path(first), Path(second)]
     if all(path.exists() for path in paths):
+        if paths[0].samefile(paths[1]):
+            raise _same(first, second)
         every = [_files(path) for path in paths]
         a, b = (load_files(each, warn).selection for each in every)
         if _hosts(a) & _hosts(b):  # sessions of both sides show the drift
             joint = load_files(list(dict.fromkeys([*every[0], *every[1]])), lambda _: None)
             return a.measured, b.measured, by_cell, joint.selection.relations
         return a.measured, b.measured, by_cell, of_two_sides(a.relations, b.relations)
+    if _labels().get(first, first) == _labels().get(second, second):
+        raise _same(first, second)
     selection = load_files(store.files(results), warn).selection
     measured, relations = selection.measured, selection.relations
     names = {found.cell.machine for found in measured}
@@ -108,6 +112,14 @@ def _sides(
     raise UsageError(
         f"{first} and {second} are of different kinds.",
         hint="Compare two results files, two machines, or two backends.",
+    )
+
+
+def _same(first: str, second: str) -> UsageError:
+    names = first if first == second else f"{first} and {second}"
+    return UsageError(
+        f"both sides are the same: {names}.",
+        hint="Compare two different results files, machines, or backends.",
     )
 
 

@@ -1,26 +1,27 @@
 """``envbench import``: add figures that others published to the results. ``envbench export``: write
-the measurements as a flat table, for pandas, R or a spreadsheet."""
+the measurements as a flat table, for pandas, R or a spreadsheet, or as a JSON document."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 import msgspec
 
-from envbench.cli.options import RESULTS, FilePath, option
-from envbench.cli.terminal import tell, warn
+from envbench.cli.options import RESULTS, FilePath, Output, option
+from envbench.cli.report import elsewhere_by
+from envbench.cli.terminal import json_text, tell, warn
 from envbench.errors import EnvbenchError, UsageError
-from envbench.report.data_export import neutralised, of_cell, of_runs
+from envbench.machine import catalogue
+from envbench.report.data_export import SCHEMA, export_json, neutralised, of_cell, of_runs
 from envbench.report.output_files import read_text, write_bytes, write_text
 from envbench.results import published_csv, store
 from envbench.results.folder import load_folder
+from envbench.results.measured_cells import Measured
 from envbench.text import counted
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 FOLDER = "published"
 FORMATS = ("csv", "json", "jsonl", "parquet")
@@ -56,40 +57,48 @@ def import_csv(files: tuple[Path, ...], results: Path) -> None:
 @option(
     "--output PATH",
     "Write this file. Its ending selects the format.  [default: CSV on stdout]",
-    FilePath(allow_dash=True, dir_okay=False),
+    Output(allow_dash=True),
     default="-",
     show_default=False,
 )
 @option(
     "--format [csv|json|jsonl|parquet]",
-    "json is one document; jsonl has one per line.  [default: by the file's ending, else csv]",
+    "json: a document with cells and ratios. jsonl: a row per line.  [default: by the file's "
+    "ending, else csv]",
     click.Choice(FORMATS),
     also="wanted",
 )
 @option("--runs", "Write a row per recorded run instead of per cell.")
 def export(results: Path, output: Path, wanted: str | None, runs: bool) -> None:
-    """Write a flat table of the measurements that a report shows, one row per cell."""
-    from pandas import DataFrame
+    """Write a flat table of the measurements that a report shows, one row per cell.
 
+    With --format json, write a document that also has the ratios of each two cells of a session.
+    """
     kind = _kind(output, wanted)
     found = load_folder(results, warn, every_window=runs)
-    frame = DataFrame(
+    measured = found.selection.measured
+    rows = (
         of_runs(found.records, found.locations, found.selection)
         if runs
-        else [of_cell(each) for each in found.selection.measured]
+        else [of_cell(each) for each in measured]
     )
-    if frame.empty:
+    if not rows:
         raise UsageError(
             f"nothing was measured in {results}: there is nothing to export.",
             hint="Published figures are not exported; they are in the files that were imported.",
         )
-    if str(output) != "-":
-        write_bytes(output, _encoded(frame, kind))
-        tell(f"wrote {output} ({counted(len(frame), 'row')})")
-    elif kind == "parquet":
+    if str(output) == "-" and kind == "parquet":
         raise UsageError("parquet cannot be written to stdout.", hint="Name a file: --output FILE")
+    if kind == "json":
+        document = {"schema": SCHEMA, "runs": rows} if runs else _document(measured)
+        data = f"{json_text(document, indent=-1)}\n".encode()
     else:
-        click.echo(_encoded(frame, kind), nl=False)
+        data = _encoded(rows, kind)
+    if str(output) == "-":
+        click.echo(data, nl=False)
+    else:
+        write_bytes(output, data)
+        tell(f"wrote {output} ({counted(len(rows), 'row')})")
 
 
 def _kind(output: Path, wanted: str | None) -> str:
@@ -104,7 +113,17 @@ def _kind(output: Path, wanted: str | None) -> str:
     return kind
 
 
-def _encoded(frame: DataFrame, kind: str) -> bytes:
+def _document(measured: Sequence[Measured]) -> dict[str, Any]:
+    known = catalogue()
+    warn(known.warnings)
+    return export_json(measured, elsewhere_by(known.profiles))
+
+
+def _encoded(rows: Sequence[Mapping[str, Any]], kind: str) -> bytes:
+    """The table as bytes of this format. Unknown values are empty."""
+    from pandas import DataFrame
+
+    frame = DataFrame(rows)
     if kind == "parquet":
         try:
             return frame.to_parquet(index=False)
@@ -115,6 +134,5 @@ def _encoded(frame: DataFrame, kind: str) -> bytes:
     if kind == "csv":
         text = neutralised(frame).to_csv(index=False)
     else:
-        text = frame.to_json(orient="records", lines=kind == "jsonl", force_ascii=False)
-        text += "" if kind == "jsonl" else "\n"
+        text = frame.to_json(orient="records", lines=True, force_ascii=False)
     return text.encode("utf-8", "surrogateescape")

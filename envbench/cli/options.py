@@ -4,9 +4,12 @@ and which groups of options become one typed value."""
 from __future__ import annotations
 
 import logging
+import math
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ from envbench import families
 from envbench.backends import registry
 from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
+from envbench.errors import UsageError
 from envbench.families import SMALLEST_SKIP
 from envbench.machine import catalogue, cores_of
 from envbench.model import LARGEST_NUMENV, LARGEST_SKIP
@@ -32,15 +36,36 @@ Option = Callable[[Any], Any]  # a decorator that adds an option to a command
 
 
 class Number(click.FloatRange):
-    """A number within bounds. NaN needs a check of its own: comparisons would accept it."""
+    """A number between two bounds. ``because`` says in the error why it may be no other."""
 
     name = "number"
+    read: type[int] | type[float] = float
+
+    def __init__(self, smallest: float, largest: float, because: str = "") -> None:
+        super().__init__(smallest, largest)
+        self.bounds, self.because = (smallest, largest), because
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        number = float(super().convert(value, param, ctx))
-        if number != number:
-            self.fail(f"{value!r} is not a valid number.", param, ctx)
+        _not_empty(value, param, ctx)
+        (smallest, largest), number = self.bounds, math.nan
+        with suppress(ValueError):
+            number = self.read(value)
+        if not smallest <= number <= largest:  # so NaN is refused, too
+            least, most = (f"{each:,.6f}".rstrip("0").rstrip(".") for each in self.bounds)
+            because = f" {self.because}" if self.because else ""
+            raise click.UsageError(
+                f"{_name(param)} has to be a {self.name} from {least} to {most}, not "
+                f"{str(value)!r}.{because}",
+                ctx,
+            )
         return number
+
+
+class Whole(Number):
+    """``Number`` without a fraction."""
+
+    name = "whole number"
+    read = int
 
 
 class Text(click.types.StringParamType):
@@ -57,12 +82,31 @@ class FilePath(click.Path):
         return Path(str(super().convert(_not_empty(value, param, ctx), param, ctx)))
 
 
+class Output(FilePath):
+    """A file to write. Its folder exists: a mistyped path makes no new folders."""
+
+    def __init__(self, *, allow_dash: bool = False) -> None:
+        super().__init__(dir_okay=False, allow_dash=allow_dash)
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        path = super().convert(value, param, ctx)
+        if not path.parent.is_dir():
+            raise UsageError(
+                f"{_name(param)} {path}: there is no folder {path.parent}.",
+                hint=f"Make it: mkdir -p {shlex.quote(str(path.parent))}. Or name another file.",
+            )
+        return path
+
+
+def _name(param: click.Parameter) -> str:
+    return param.opts[0] if isinstance(param, click.Option) else param.human_readable_name
+
+
 def _not_empty(value: Any, param: click.Parameter, ctx: Any) -> Any:
     """The value. Empty text is refused: in CI, an unset variable must not turn an option off."""
     if isinstance(value, str) and not value.strip():
-        name = param.opts[0] if isinstance(param, click.Option) else param.human_readable_name
         raise click.UsageError(
-            f"{name} is empty. Give it a value, or leave it out. "
+            f"{_name(param)} is empty. Give it a value, or leave it out. "
             "If the value comes from a variable, the variable is not set.",
             ctx,
         )
@@ -313,7 +357,7 @@ def measuring_options(*, runtimes: bool) -> Option:
 
     ``runtimes``: the command runs each backend in its usual runtime, which options can change.
     """
-    seeds = click.IntRange(0, 2**31 - 1)
+    seeds = Whole(0, 2**31 - 1)
     no_setup = option(
         "--no-setup",
         "Do not build isolated runtimes. (By default, envbench asks on a terminal.)",

@@ -27,6 +27,7 @@ from envbench.stats.summary import rate
 from envbench.text import counted, disk, listed, printable
 
 REFRESH_S = 1.0
+NAMED = 3  # cells of a block in a message; the others are counted
 PHASES = {"import": "importing", "build": "building", "first_step": "first step", "close": "ending"}
 
 
@@ -134,7 +135,14 @@ class Display:
         return f"{self.experiment.place(self.plan, block)}  {what}"
 
     def trying_again(self, block: Block, failure: Failure) -> None:
-        self.say(f"{self._place(block)}: {failure.message}. Trying again.")
+        """Name the cells of the block: any of their workers may be the one that was killed."""
+        names = [cell_name(each.cell) for each in block.trials if not each.arm]
+        more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
+        where = self._place(block)
+        if len(names) > 1:
+            which = listed([*names[:NAMED], *more])
+            where = f"{self.experiment.place(self.plan, block)}  a block of {which}"
+        self.say(f"{where}: {failure.message}. Trying again.")
 
     def event(self, event: Event) -> None:
         """Move the bar. A log gets a line only when a block ends."""

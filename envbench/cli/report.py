@@ -8,18 +8,19 @@ from pathlib import Path
 
 import click
 
-from envbench.cli.options import RESULTS, FilePath, option
+from envbench.cli.options import RESULTS, FilePath, Output, option
 from envbench.cli.terminal import print_json, tell, warn
 from envbench.errors import EnvbenchError, UsageError
-from envbench.machine import catalogue
+from envbench.machine import Profiles, catalogue
 from envbench.model import RuntimeFact
 from envbench.report.contents import BlockContent, block_contents
-from envbench.report.data_export import SCHEMA, measured_json, ratios_json
+from envbench.report.data_export import report_json
 from envbench.report.markdown.document import Filled, extended, filled, fresh, is_plain
 from envbench.report.output_files import draw_stale, read_text, stale, surplus, write_text
 from envbench.report.plots.draw import Kind
 from envbench.report.tables.footnotes import elsewhere
 from envbench.results.folder import load_folder
+from envbench.results.measured_cells import Measured
 from envbench.text import counted
 
 
@@ -34,7 +35,7 @@ from envbench.text import counted
 @option(
     "--output PATH",
     "Write a whole new page to this file. Do not fill README.md of the results.",
-    FilePath(allow_dash=True),
+    Output(allow_dash=True),
 )
 @option(
     "--format [markdown|html]",
@@ -97,19 +98,13 @@ def report(
     else:
         _write(files, kinds)
     if as_json:
-        profiles, measured = known.profiles, loaded.selection.measured
-        cells = [
-            measured_json(each, other_hardware=elsewhere(each, profiles.get(each.cell.machine)))
-            for each in measured
-        ]
-        shown = {(each.plan_id, each.cell.key) for each in measured if each.fps is not None}
-        ratios = [
-            {"session": name, **ratio}
-            for name, session in {each.plan_id: each.session for each in measured}.items()
-            for ratio in ratios_json(session)
-            if {(name, ratio["cell"]), (name, ratio["to"])} <= shown
-        ]
-        print_json({"schema": SCHEMA, "cells": cells, "ratios": ratios}, indent=-1)
+        document = report_json(loaded.selection.measured, elsewhere_by(known.profiles))
+        print_json(document, indent=-1)
+
+
+def elsewhere_by(profiles: Profiles) -> Callable[[Measured], bool]:
+    """Was a cell measured on hardware that does not match its profile?"""
+    return lambda found: elsewhere(found, profiles.get(found.cell.machine))
 
 
 def _documents(

@@ -17,6 +17,7 @@ from envbench.cli.options import (
     AS_JSON,
     FilePath,
     Number,
+    Whole,
     completing,
     grouped,
     measured_cells,
@@ -70,13 +71,13 @@ MEASURE = grouped(
     option(
         "--total-step K",
         "Timed vector steps per cell, over all its runs, instead of a duration.",
-        click.IntRange(1, 10**12),
+        Whole(1, 10**12),
         also="total_steps",
     ),
     option(
         "--repeats N",
         "Blocks per cell, each with a fresh process.  [default: 5 for most backends]",
-        click.IntRange(1, MOST_ROUNDS),
+        Whole(1, MOST_ROUNDS),
     ),
     option("--quick", "Measure each cell in one block, for 2 s. There is no interval."),
 )
@@ -175,7 +176,7 @@ def _show_plan(found: Preview, *, as_json: bool) -> None:
     without = ", without the time to build" if found.builds else ""
     click.echo(f"\n{total} on {found.machine}: {about} {clock(found.seconds)}{without}.")
     if found.at_least:
-        click.echo("No earlier result says how long so many vector steps take.")
+        click.echo("No earlier result says how long so many environments or vector steps take.")
     if found.builds:
         click.echo(builds_text(found.builds))
     for each in found.lacking:

@@ -31,7 +31,7 @@ from envbench.results.measured_cells import judged
 from envbench.results.selection import Selection, ran
 from envbench.stats.intervals import half_width
 from envbench.stats.summary import Summary
-from envbench.text import counted, duration, memory, printable, rounded
+from envbench.text import counted, duration, listed, memory, printable, rounded
 
 
 def show(
@@ -79,7 +79,8 @@ def show(
         for word in dict.fromkeys(word for summary in summaries for word in summary.flags):
             tell(f"{word}: {FLAGS[word]}")
         _tell_doubts(doubts)
-        _tell_unverified(found)
+        for line in unverified(found):
+            tell(line)
         _tell_stand_ins(outcome)
         _tell_failures(summaries)
         _tell_next_command(outcome, summaries)
@@ -112,20 +113,34 @@ def _profiled(outcome: Campaign[Figures], cells: Sequence[Cell], folder: Path) -
     return True
 
 
-def _tell_unverified(found: Selection) -> None:
-    """Say which plugins are not recommended because nothing shows that their work is equal."""
-    rows = {
-        (each.cell.backend, each.cell.env, each.cell.task)
-        for results in machine_results(found, catalogue().profiles).values()
-        for each in results.with_figures
-        if results.unverified(each)
-    }
-    for backend, env, task in sorted(rows):
-        words = shlex.join(["--env", env, "--task", task, "--backend", backend])
-        tell(
-            f"{backend} is not recommended: nothing shows that its work is equal. "
-            f"`envbench verify {words}` compares it."
-        )
+def unverified(found: Selection) -> list[str]:
+    """Say which plugins are not recommended because nothing shows that their work is equal: a line
+    for those of one task and cause."""
+    plugins: dict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
+    for results in machine_results(found, catalogue().profiles).values():
+        for each in results.with_figures:
+            if results.unverified(each):
+                verified = results.verified.get(each.label)
+                failed = verified is not None and verified.verification.failure is not None
+                cause = "failed" if failed else "other code" if verified else ""
+                plugins[cause, each.cell.env, each.cell.task][each.cell.backend] = None
+    return [_unverified(*key, sorted(names)) for key, names in sorted(plugins.items())]
+
+
+def _unverified(cause: str, env: str, task: str, names: Sequence[str]) -> str:
+    one = len(names) == 1
+    its, it, they_were = ("its", "it", "it was") if one else ("their", "them", "they were")
+    why = {
+        "": f"nothing shows that {its} work is equal",
+        "failed": f"{its} last verification failed",
+        "other code": f"{they_were} verified with other code",
+    }[cause]
+    words = shlex.join(["--env", env, "--task", task, "--backend", ",".join(names)])
+    again = " again" if cause else ""
+    return (
+        f"{listed(names)} {'is' if one else 'are'} not recommended: {why}. "
+        f"`envbench verify {words}` compares {it}{again}."
+    )
 
 
 def _table(summaries: Sequence[Summary], session: Session) -> str:

@@ -40,7 +40,12 @@ def tell_failure(title: str, failure: Failure) -> None:
 
 def print_json(document: object, *, indent: int = 2) -> None:
     """Write one JSON document on stdout; a negative ``indent`` puts it on one line."""
-    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=indent).decode())
+    click.echo(json_text(document, indent=indent))
+
+
+def json_text(document: object, *, indent: int) -> str:
+    """``print_json``, as a text without a final newline."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=indent).decode()
 
 
 def table(
@@ -87,7 +92,7 @@ def _fitting(rows: Sequence[Sequence[str]], columns: int) -> list[int]:
 
 def clock(seconds: float) -> str:
     """``48 s``, ``2 min 03 s`` or ``1 h 02 min``."""
-    minutes, second = divmod(int(seconds), 60)
+    minutes, second = divmod(round(seconds), 60)
     hours = f"{minutes // 60} h {minutes % 60:02} min"
     return hours if minutes >= 60 else f"{minutes} min {second:02} s" if minutes else f"{second} s"
 

@@ -14,7 +14,7 @@ import click
 
 from envbench.backends import row_label
 from envbench.cli.conduct import conduct
-from envbench.cli.options import AS_JSON, measured_cells, measuring_options, option
+from envbench.cli.options import AS_JSON, Whole, measured_cells, measuring_options, option
 from envbench.cli.terminal import print_json, table, tell
 from envbench.decisions.equal_work import judge
 from envbench.engine.campaign import Campaign
@@ -30,7 +30,7 @@ from envbench.text import printable
 NUMENV = option(
     "--numenv N",
     "Environments per vector step. At least two are needed to show whether actions have an effect.",
-    click.IntRange(2, 1024),
+    Whole(2, 1024, "With one, nothing shows whether actions have an effect."),
     also="ladder",
     default=4,
     callback=lambda context, parameter, value: [value],
@@ -42,7 +42,7 @@ NUMENV = option(
 @option(
     "--total-step K",
     "Make at least this many vector steps, and count them in two ways.",
-    click.IntRange(10, 10**6),
+    Whole(10, 10**6),
     default=1000,
 )
 @measuring_options(runtimes=True)

@@ -226,7 +226,8 @@ def parse_profile(name: str, raw: bytes, source: str) -> Profile:
     except ValueError as error:  # TOML, UTF-8, or an integer of thousands of digits
         raise UsageError(f"{source}: not valid TOML: {spelt_out(str(error))}") from None
     if "name" in data:
-        raise _refused(source, "name", "unknown key: a profile's name is that of its file")
+        what = f"unknown key: a profile's name is that of its file. {_known('')}"
+        raise _refused(source, "name", what)
     try:
         return msgspec.convert({"name": name, **data}, Profile, strict=True)
     except msgspec.ValidationError as error:
@@ -239,11 +240,19 @@ def _located(source: str, message: str) -> UsageError:
     key = where.rstrip("`").lstrip(".")
     field = re.search(r"(unknown|missing required) field `(.*)`", what, re.DOTALL)
     if field:
-        key = f"{key}.{field[2]}".lstrip(".")
-        what = "unknown key" if field[1] == "unknown" else "is missing"
-        if what == "unknown key" and "." not in key:
-            what += ", or the table of an env family whose plugin is not installed"
+        table, key = key, f"{key}.{field[2]}".lstrip(".")
+        what = "is missing"
+        if field[1] == "unknown":
+            plugin = ", or the table of an env family whose plugin is not installed"
+            what = f"unknown key{'' if table else plugin}. {_known(table)}"
     return _refused(source, key, what)
+
+
+def _known(table: str) -> str:
+    """``Known: numenv, rows``: the keys of a table of the profile, or of the whole profile ("")."""
+    kind = {"": Profile, "match": Match}.get(table, Table)
+    names = [each for each in kind.__struct_fields__ if each != "name"]
+    return f"Known: {', '.join(sorted(names, key=TABLES.__contains__))}"  # tables last
 
 
 def _refused(source: str, key: str, what: str) -> UsageError:

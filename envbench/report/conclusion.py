@@ -29,8 +29,9 @@ NO_INTERVAL = "the figures have no interval. Measure with at least five blocks t
 class Conclusion:
     """The best row of one machine's results, and the rows that tie with it.
 
-    ``base`` is the best of the Python loop's row and ``relation`` compares ``best`` with it; both
-    are None without such a row, or if it is the best. ``able`` are the figures that compete.
+    ``base`` is the best of the Python loop's row; None without such a row, or if it is the best.
+    ``relation`` compares ``best`` with ``to``: with ``base`` or, without one, with the best of the
+    other rows. Both are None without another row. ``able`` are the figures that compete.
     ``provisional`` says why nothing is shown; "" where the rows are ranked, or where the only one
     has an interval. ``enough``: above this number of environments, its row shows no gain beyond
     noise.
@@ -40,6 +41,7 @@ class Conclusion:
     best: Measured
     ties: list[Measured] = field(default_factory=list)
     base: Measured | None = None
+    to: Measured | None = None
     relation: Relation | None = None
     able: list[Measured]
     provisional: str = ""
@@ -58,21 +60,27 @@ class Conclusion:
     @property
     def speed_up(self) -> str:
         """``2.6 × For-loop (2.5 to 2.7)``; "" without a base."""
-        if self.base is None or self.relation is None:
+        return "" if self.base is None else self._factor(self.base.label)
+
+    def _factor(self, label: str) -> str:
+        """How many times ``to`` it is; "" if that is not known."""
+        if self.to is None or self.relation is None:
             return ""
         ratio, interval = self.relation.ratio, self.relation.interval
-        if interval is None and self.base.plan_id != self.best.plan_id:
+        if interval is None and self.to.plan_id != self.best.plan_id:
             return ""  # how far the two sessions differ is not known
         places = 1 if ratio >= 2 else 2
         span = f" ({interval[0]:.{places}f} to {interval[1]:.{places}f})" if interval else ""
-        return f"{ratio:.{places}f} × {self.base.label}{span}"
+        return f"{ratio:.{places}f} × {label}{span}"
 
     @property
     def sentence(self) -> str:
         """``On Pong-v5, EnvPool (async) is fastest at 8 environments: 2.6 × For-loop (2.5 to
         2.7).``
 
-        If other rows tie with it, it ``has the highest FPS``, and they are named.
+        If other rows tie with it, it ``has the highest FPS``, and they are named. Where the Python
+        loop is the fastest or was not measured, it is compared with the best of the other rows:
+        ``27,000 FPS ±13 %, 9.0 × Subprocess (8.1 to 10.0)``.
         """
         best, results = self.best, self.results
         section = f" ({results.section})" if results.section else ""
@@ -87,19 +95,27 @@ class Conclusion:
         else:
             sure = not self.provisional and not self.ties
             leads = "is fastest" if sure else "has the highest FPS"
-            tied = self.base in self.ties  # then a factor would say what is not shown
-            says = f"{best.label} {leads} {place}: {'' if tied else self.speed_up}"
-            says += figure if tied or not self.speed_up else ""
+            says = f"{best.label} {leads} {place}: {self._much(figure)}"
         return f"On {results.task}{section}, {says}{self._ties()}.{self._caution()}"
+
+    def _much(self, figure: str) -> str:
+        """The factor over the Python loop, or the figure with the factor over another row."""
+        if self.to is None or self.to in self.ties:  # a factor would say what is not shown
+            return figure
+        if self.base is not None:
+            return self.speed_up or figure
+        factor = self._factor(self._named(self.to))
+        return f"{figure}, {factor}" if factor else figure
+
+    def _named(self, found: Measured) -> str:
+        """``EnvPool (sync)`` or, if it has another number of environments, ``… at 12``"""
+        return found.label + ("" if found.numenv == self.best.numenv else f" at {found.numenv}")
 
     def _ties(self) -> str:
         """``; EnvPool (sync) at 12 and ALE (vector) tie``, or, without intervals, ``are near``"""
         if not self.ties:
             return ""
-        names = [
-            tied.label if tied.numenv == self.best.numenv else f"{tied.label} at {tied.numenv}"
-            for tied in self.ties
-        ]
+        names = [*map(self._named, self.ties)]
         one, several = ("is near", "are near") if self.provisional else ("ties", "tie")
         return f"; {listed(names)} {one if len(names) == 1 else several}"
 
@@ -114,7 +130,7 @@ class Conclusion:
             "task": self.results.task,
             "best": self.best.cell.key,
             "ties": [each.cell.key for each in self.ties],
-            "to": self.base.cell.key if self.base else None,
+            "to": self.to.cell.key if self.to else None,
             "ratio": relation.ratio if relation else None,
             "interval": relation.interval if relation else None,
             "provisional": self.provisional,
@@ -138,12 +154,14 @@ def conclude(results: MachineResults) -> Conclusion | None:
     base = max((e for e in able if e.label == label), key=results.value, default=None)
     if base is not None and base.label == best.label:
         base = None
+    to = base or next(iter(best_of_rows(best, able, results.value)), None)
     return Conclusion(
         results=results,
         best=best,
         ties=ties,
         base=base,
-        relation=results.relations.between(best, base) if base else None,
+        to=to,
+        relation=results.relations.between(best, to) if to else None,
         able=able,
         provisional=provisional(able, results),
         enough=enough(best, able, results),

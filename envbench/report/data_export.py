@@ -1,12 +1,12 @@
 """Measurements as data: a cell as JSON, and cells or runs as the rows of a flat table.
 
-The JSON shape of a cell is the same in ``run --json``, ``compare --json`` and ``report --json``:
-docs/json.md. ``report --json`` adds the file and line of each run.
+The JSON shape of a cell is the same in ``run --json``, ``compare --json``, ``report --json`` and
+``export --format json``: docs/json.md. The last two add the file and line of each run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from envbench.backends import shown
@@ -75,6 +75,36 @@ def ratios_json(session: Session) -> list[dict[str, Any]]:
         {"cell": cell.key, "to": to.key, **fields(ratio, "ratio interval")}
         for cell, to, ratio in session.ratios()
     ]
+
+
+def report_json(
+    measured: Sequence[Measured], elsewhere: Callable[[Measured], bool]
+) -> dict[str, Any]:
+    """Return the cells of a report, in this order, and the ratio of each two of one session.
+
+    ``elsewhere``: was a cell measured on other hardware than its profile's?
+    """
+    shown = {(each.plan_id, each.cell.key) for each in measured if each.fps is not None}
+    sessions = {each.plan_id: each.session for each in measured}
+    return {
+        "schema": SCHEMA,
+        "cells": [measured_json(each, other_hardware=elsewhere(each)) for each in measured],
+        "ratios": [
+            {"session": name, **ratio}
+            for name, session in sessions.items()
+            for ratio in ratios_json(session)
+            if {(name, ratio["cell"]), (name, ratio["to"])} <= shown
+        ],
+    }
+
+
+def export_json(
+    measured: Sequence[Measured], elsewhere: Callable[[Measured], bool]
+) -> dict[str, Any]:
+    """Return ``report_json`` whose cells also have the columns of the flat table."""
+    document = report_json(measured, elsewhere)
+    both = zip(measured, document["cells"], strict=True)
+    return {**document, "cells": [{**of_cell(found), **cell} for found, cell in both]}
 
 
 # ---------------------------------------------------------------- rows of a flat table

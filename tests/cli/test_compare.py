@@ -49,6 +49,24 @@ def test_a_side_without_results_is_an_error_and_prints_no_table(
     assert says in done.err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("for-loop", "for-loop"),
+        ("for-loop", "For-loop"),
+        ("laptop", "laptop"),
+        ("results", "results/../results"),
+        ("nothing", "nothing"),
+    ],
+)
+def test_a_side_is_not_compared_with_itself(place: Place, words: tuple[str, str]) -> None:
+    path = new_results_file(place.results, "laptop", "2025-11-20T10:00:00Z")
+    write(path, plan_of_rounds("a", SLOW))
+    done = place.run("compare", *words)
+    assert (done.code, done.out) == (2, "")
+    assert f"Error: both sides are the same: {' and '.join(dict.fromkeys(words))}." in done.err
+
+
 def test_a_recorded_family_can_be_selected_without_its_plugin(place: Place) -> None:
     path = new_results_file(place.results, "laptop", "2025-11-20T10:00:00Z")
     own = {"cell": {"env": "revfam"}}
@@ -84,8 +102,8 @@ def test_files_machines_backends_and_rows_can_be_compared(place: Place) -> None:
     there: dict[str, Any] = {"cell": {"machine": "other"}, "fingerprint": digest(OTHER)}
     second = put(place, "other", plan_of_rounds("c", FAST, **there))
     for words in (
-        (first, first), ("laptop", "other"), ("for-loop", "envpool-async"),
-        ("For-loop", "EnvPool (async)"), (str(place.results), str(place.results)),
+        (first, str(place.results)), ("laptop", "other"), ("for-loop", "envpool-async"),
+        ("For-loop", "EnvPool (async)"),
     ):  # fmt: skip
         done = place.run("compare", *words)
         assert done.code == 0, done.err

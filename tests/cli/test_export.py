@@ -67,6 +67,36 @@ def test_export_has_each_cells_place_in_its_session(place: Place) -> None:
     assert alone.isna().all()
 
 
+def test_export_as_json_is_a_document_of_cells_and_their_ratios(place: Place) -> None:
+    speeds = {("for-loop", 8): 100, ("subprocess", 8): 100, ("envpool-sync", 8): 300}
+    put(place, measured_plan(speeds))
+    done = place.run("export", "--format", "json")
+    assert done.code == 0, done.err
+    document, shown = done.document, place.run("report", "--json").document
+    assert document["schema"] == 1
+    assert document["ratios"] == shown["ratios"] != []
+    assert set(document["ratios"][0]) == {"session", "cell", "to", "ratio", "interval"}
+    cells = {each["key"]: each for each in document["cells"]}
+    for each in shown["cells"]:  # whatever `report --json` has, in its form
+        assert {name: cells[each["key"]][name] for name in each} == each
+    loop = cells["atari/Pong-v5/for-loop/8"]
+    assert (loop["rank"], loop["ties"]) == (2, ["atari/Pong-v5/subprocess/8"])
+    low, high = loop["adjusted_interval"]
+    assert low < loop["adjusted_fps"] < high
+    flat = pd.read_csv(io.StringIO(place.run("export").out)).set_index("key")
+    assert set(flat) < set(loop)  # whatever the flat table has, by its name
+    assert (low, high) == pytest.approx(
+        tuple(flat.loc[loop["key"], ["adjusted_low", "adjusted_high"]])
+    )
+
+
+def test_export_of_runs_as_json_is_a_document_of_runs(place: Place) -> None:
+    put(place, measured_plan({("for-loop", 1): 100}))
+    document = place.run("export", "--runs", "--format", "json").document
+    assert set(document) == {"schema", "runs"}
+    assert [each["backend"] for each in document["runs"]] == ["for-loop"] * 5
+
+
 def test_export_runs_has_a_row_per_run_including_failures(place: Place) -> None:
     cell = make_cell("envpool-sync", 8)
     broken = make_run(cell, plan_id="broken", failure=make_failure())
@@ -143,7 +173,7 @@ def test_every_format_loads_in_pandas_with_the_same_contents(place: Place, endin
     path = place.folder / f"cells.{ending}"
     load = {
         "csv": pd.read_csv,
-        "json": pd.read_json,
+        "json": lambda name: pd.DataFrame(json.loads(name.read_text())["cells"]),
         "jsonl": lambda name: pd.read_json(name, lines=True),
         "parquet": pd.read_parquet,
     }[ending]

@@ -53,6 +53,17 @@ def test_json_has_the_seconds_of_each_cell(place: Path) -> None:
     assert document["lacking"] == []
 
 
+def test_the_time_of_far_more_environments_than_were_measured_is_a_lower_bound(
+    place: Path,
+) -> None:
+    words = ("--env", "mujoco", "--backend", "for-loop", "--numenv")
+    assert "about " in plan(*words, 1000).stdout
+    many = plan(*words, 100_000).stdout
+    assert "1 cell; 5 blocks to do" in many
+    assert "at least " in many
+    assert "No earlier result says how long so many environments or vector steps take." in many
+
+
 @pytest.mark.parametrize("option", ["--no-setup", "--quick"])
 def test_what_is_not_built_is_named_and_left_out(place: Path, option: str) -> None:
     done = plan(*CELLS, option)

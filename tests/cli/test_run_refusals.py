@@ -209,7 +209,7 @@ def test_a_bad_profile_runs_no_command_and_the_error_names_its_file_and_key(
         (["--env", "gym"], "--task"),
         (["--python", "for-loop=/no/such/python"], "--python"),
         (["--env", "gym", "--task", "A-v0", "--frame-skip", "nan"], "--frame-skip"),
-        *((["--env", "gym", "--task", "A-v0", "--frame-skip", value], "0.001<=x<=1000")
+        *((["--env", "gym", "--task", "A-v0", "--frame-skip", value], "from 0.001 to 1,000, not")
           for value in ("5e-324", "1e308", "0", "-1", "inf", "1000.1", "0.0009")),
     ],
 )  # fmt: skip

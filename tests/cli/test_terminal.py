@@ -40,3 +40,11 @@ def test_given_widths_hold_in_a_log_too() -> None:
     assert [line.split() for line in text.splitlines()[2:]] == [
         ["1,000", "first"], ["and", "a", "second"], ["difference"],
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.4, "0 s"), (1.6, "2 s"), (59.7, "1 min 00 s"), (3721, "1 h 02 min")],
+)
+def test_a_time_is_rounded_to_the_nearest_second(seconds: float, text: str) -> None:
+    assert terminal.clock(seconds) == text

@@ -100,6 +100,38 @@ def test_an_empty_summary_variable_means_no_summary(
     assert called("check", "--plan", *cell, "--summary=").exit_code == 2
 
 
+# ---------------------------------------------------------------- a number that cannot be
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("run", "--repeats", "1.5"), "--repeats has to be a whole number from 1 to 1,000, not"),
+        (("run", "--repeats", "0"), "--repeats has to be a whole number from 1 to 1,000, not '0'."),
+        (("run", "--total-step", "1e3"), "--total-step has to be a whole number from 1 to 1,000,"),
+        (("run", "--duration", "long"), "--duration has to be a number from 1 to 86,400, not"),
+        (("run", "--duration", "inf"), "--duration has to be a number from 1 to 86,400, not 'inf'"),
+        (("run", "--seed", "-1"), "--seed has to be a whole number from 0 to 2,147,483,647, not"),
+        (("run", "--frame-skip", "0"), "--frame-skip has to be a number from 0.001 to 1,000, not"),
+        (
+            ("verify", "--numenv", "1"),
+            "--numenv has to be a whole number from 2 to 1,024, not '1'. With one, nothing shows "
+            "whether actions have an effect.",
+        ),
+    ],
+)
+def test_an_impossible_number_is_refused_with_the_numbers_that_are_possible(
+    words: tuple[str, ...], says: str
+) -> None:
+    result = called(*words)
+    assert (result.exit_code, f"Error: {says}" in result.stderr) == (2, True), result.stderr
+
+
+@pytest.mark.parametrize("option", ["--repeats", "--total-step", "--duration", "--seed"])
+def test_an_empty_number_is_called_empty(option: str) -> None:
+    assert f"{option} is empty. Give it a value" in called("run", f"{option}=").stderr
+
+
 # ---------------------------------------------------------------- paths and the system
 
 
@@ -156,6 +188,20 @@ def test_a_report_to_a_path_that_is_too_long_is_an_error_of_one_line(
     assert "Give a shorter path." in done.err
 
 
+@pytest.mark.parametrize(
+    "words", [("report",), ("report", "--format", "html"), ("export",), ("baseline", "save", *CELL)]
+)
+def test_an_output_in_a_folder_that_does_not_exist_is_refused_and_makes_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = called(*words, "--output", "no where/x.json")
+    assert result.exit_code == 2
+    assert "Error: --output no where/x.json: there is no folder no where.\n" in result.stderr
+    assert "Make it: mkdir -p 'no where'. Or name another file." in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def not_a_file(kind: str) -> str:
     """The name of a new path that is neither a folder nor a file."""
     if kind == "device":
@@ -202,8 +248,9 @@ def test_an_output_that_is_no_regular_file_is_refused_before_a_plot_is_drawn(
 @linux
 def test_a_results_folder_that_cannot_be_read_is_not_an_empty_one(place: Place) -> None:
     (place.folder / "secret").mkdir(mode=0)
+    (place.folder / "other").mkdir()
     wrap = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()
-    done = place.shell("{envbench} compare secret secret", wrap=(*wrap, "bash", "-c"))
+    done = place.shell("{envbench} compare secret other", wrap=(*wrap, "bash", "-c"))
     assert "cannot read results from secret: Permission denied" in plain(done, 1)
 
 

@@ -169,9 +169,11 @@ def test_an_unknown_machine_is_an_error_with_the_known_names_and_the_nearest() -
     ("text", "message"),
     [
         ('colour = "red"\n' + GOOD, "`colour`: unknown key"),
-        ('name = "x"\n' + GOOD, "`name`: unknown key"),
-        (GOOD + "shell = 1\n", "`atari.shell`: unknown key"),
-        (GOOD + '[match]\ncpus = "x"\n', "`match.cpus`: unknown key"),
+        ('name = "x"\n' + GOOD, "`name`: unknown key: a profile's name is that of its file. "
+         "Known: title, hardware, check, match, atari, "),
+        (GOOD + "shell = 1\n", "`atari.shell`: unknown key. Known: numenv, rows"),
+        (GOOD + '[match]\ncpus = "x"\n',
+         "`match.cpus`: unknown key. Known: cpu, cores, usable, gpu, host"),
         (GOOD + "[match]\ncores = true\n", "`match.cores`: Expected `int"),
         (GOOD + '[match]\ncores = "12"\n', "`match.cores`: Expected `int"),
         (GOOD + '[match]\ncpu = ""\n', "`match.cpu`"),
@@ -217,10 +219,11 @@ def test_a_bad_profile_is_refused_by_file_and_key(text: str | bytes, message: st
 
 def test_the_error_for_a_table_of_an_unknown_family_says_that_a_plugin_may_be_missing() -> None:
     local("bad", GOOD.replace("[atari]", "[revfam]"))
-    with pytest.raises(UsageError, match=r"`revfam`: unknown key.* plugin is not installed"):
+    said = r"`revfam`: unknown key.* plugin is not installed\. Known: title, "
+    with pytest.raises(UsageError, match=said):
         profile("bad")
     local("bad", GOOD.replace("numenv", "numenvs"))
-    with pytest.raises(UsageError, match=r"`atari.numenvs`: unknown key$"):
+    with pytest.raises(UsageError, match=r"`atari.numenvs`: unknown key. Known: numenv, rows$"):
         profile("bad")
 
 

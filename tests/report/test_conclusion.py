@@ -59,9 +59,35 @@ def test_ties_at_another_number_of_environments_say_theirs() -> None:
     assert sentence(varied_plan(cells)).endswith("and EnvPool (sync) at 4 tie.")
 
 
-def test_without_a_python_loop_it_gives_the_figure() -> None:
-    text = sentence(varied_plan({("envpool-sync", 1): SLOW, ("envpool-async", 1): FAST}))
-    assert text == "On Pong-v5, EnvPool (async) is fastest at 1 environment: 3,210 FPS ±2 %."
+def test_without_a_python_loop_the_best_other_row_shows_by_how_much() -> None:
+    cells = {("envpool-sync", 1): SLOW, ("envpool-async", 1): FAST, ("ale-vector", 1): (9,) * 5}
+    found = said(varied_plan(cells))
+    assert found is not None
+    assert found.sentence == (
+        "On Pong-v5, EnvPool (async) is fastest at 1 environment: 3,210 FPS ±1 %, "
+        "2.0 × EnvPool (sync) (2.0 to 2.0)."
+    )
+    document = found.json()
+    assert document["to"] == "atari/Pong-v5/envpool-sync/1"
+    assert document["ratio"] == pytest.approx(2, rel=0.02)
+    assert document["interval"][0] < document["ratio"] < document["interval"][1]
+
+
+def test_if_the_python_loop_wins_the_best_other_row_shows_by_how_much() -> None:
+    found = said(varied_plan({("for-loop", 2): FAST, ("subprocess", 4): SLOW}))
+    assert found is not None
+    assert found.sentence == (
+        "On Pong-v5, For-loop is fastest at 2 environments: 3,210 FPS ±2 %, "
+        "2.0 × Subprocess at 4 (2.0 to 2.1)."
+    )
+    assert found.json()["to"] == "atari/Pong-v5/subprocess/4"
+    assert (found.base, found.speed_up) == (None, "")
+
+
+def test_a_tie_of_two_rows_without_a_python_loop_has_no_factor() -> None:
+    text = sentence(varied_plan({("envpool-sync", 1): AS_FAST, ("envpool-async", 1): FAST}))
+    assert " × " not in text
+    assert text.endswith("FPS ±2 %; EnvPool (sync) ties.")
 
 
 @pytest.mark.parametrize(

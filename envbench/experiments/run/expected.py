@@ -1,7 +1,8 @@
 """How long blocks of ``run`` will take, from what their cells took before. Pure.
 
 A trial starts and warms up, which depends on its cell, and then steps for as long as the plan says.
-The ended blocks show what else a trial takes (slices of other quantities, spot checks, its end).
+More environments than any before take longer to build. The ended blocks show what else a trial
+takes (slices of other quantities, spot checks, its end).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from envbench.model import BlockRecord, Cell, Plan, RunDesign, TrialRecord
 
 START_S = 4.0  # the start and warm-up of a trial if nothing is known of its backend
 REST_S = 2.0  # what else a trial takes, if no block has ended
+FAR = 10  # times the largest measured number of environments: no more is known
+MANY = 1000  # environments: no more is known if the backend was never measured
 KERNEL_SHARE = 1 / 3  # of the seconds of the cell beside a reference kernel
 
 
@@ -52,7 +55,11 @@ class Expected:
         return max(stepping, self._start(cell) + stepping + rest)
 
     def knows(self, cell: Cell) -> bool:
-        """Is it known how long the trial steps? A number of steps needs an earlier rate."""
+        """Is it known how long the trial takes? A number of steps needs an earlier rate, and many
+        environments a start of not many fewer."""
+        most = max(self.similar.get((cell.env, cell.backend), {}), default=0)
+        if cell.numenv > (FAR * most or MANY):
+            return False
         protocol = self.plan.design_as(RunDesign).protocol.get(cell.backend)
         return protocol is None or protocol.calls is None or bool(self._like(cell))
 
@@ -66,7 +73,17 @@ class Expected:
 
     def _start(self, cell: Cell) -> float:
         like = self._like(cell)
-        return fmean(map(_started, like)) if like else START_S
+        return fmean(map(_started, like)) + self._more_to_build(cell) if like else START_S
+
+    def _more_to_build(self, cell: Cell) -> float:
+        """How much longer the build takes than that of the largest measured number of environments:
+        by the line through the smallest and the largest."""
+        sizes = self.similar.get((cell.env, cell.backend), {})
+        least, most = min(sizes, default=0), max(sizes, default=0)
+        if cell.numenv <= most or least == most:
+            return 0.0
+        first, last = (fmean(map(_built, self.trials[sizes[each]])) for each in (least, most))
+        return max(0.0, last - first) / (most - least) * (cell.numenv - most)
 
     def _stepping(self, cell: Cell) -> float:
         design = self.plan.design_as(RunDesign)
@@ -95,6 +112,10 @@ def _started(trial: TrialRecord) -> float:
     if (times := trial.times) is None:
         return START_S
     return (times.import_ns + times.build_ns + times.first_step_ns + times.warmup_ns) / 1e9
+
+
+def _built(trial: TrialRecord) -> float:
+    return trial.times.build_ns / 1e9 if trial.times else 0.0
 
 
 def _stepped(trial: TrialRecord) -> float:

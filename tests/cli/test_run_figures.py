@@ -1,0 +1,29 @@
+"""What ``envbench run`` says below its figures, from records."""
+
+from __future__ import annotations
+
+from helpers.record_factories import make_cell, make_failure, make_verification, measured_plan
+
+from envbench.cli.run_figures import unverified
+from envbench.results.selection import select
+
+SPEEDS = {("for-loop", 1): 100, ("theirs", 1): 100, ("theirs", 8): 100, ("mine", 1): 100}
+
+
+def test_plugins_that_were_never_verified_are_named_in_one_line() -> None:
+    assert unverified(select(measured_plan(SPEEDS))) == [
+        "mine and theirs are not recommended: nothing shows that their work is equal. "
+        "`envbench verify --env atari --task Pong-v5 --backend mine,theirs` compares them."
+    ]
+
+
+def test_a_plugin_that_was_verified_with_other_code_is_not_called_unverified() -> None:
+    runs = measured_plan(SPEEDS)
+    edited = make_verification(make_cell("mine"), runtime="before the edit")
+    failed = make_verification(make_cell("theirs"), failure=make_failure())
+    assert unverified(select([*runs, edited, failed])) == [
+        "theirs is not recommended: its last verification failed. "
+        "`envbench verify --env atari --task Pong-v5 --backend theirs` compares it again.",
+        "mine is not recommended: it was verified with other code. "
+        "`envbench verify --env atari --task Pong-v5 --backend mine` compares it again.",
+    ]
