@@ -66,8 +66,8 @@ def judge(found: Verification) -> Verdict:
     if exact is None or not _recorded(found) or undecided:
         badge = "–"
     same_engine = found.agreement is None or found.agreement.same_engine
-    claims = _claims(cell, other, same_engine=same_engine)
-    refused = exact is False or not follows or (same is False and claims)
+    lies = same is False and claims(cell, other, same_engine=same_engine)
+    refused = exact is False or not follows or lies
     return Verdict(
         audit=audit,
         lock_step=lock_step,
@@ -85,11 +85,11 @@ def judge(found: Verification) -> Verdict:
     )
 
 
-def _claims(cell: Cell, other: Differences, *, same_engine: bool) -> bool:
+def claims(cell: Cell, other: Differences, *, same_engine: bool) -> bool:
     """Does it claim the work of the reference: the same settings and the same engine?"""
     family = families.of_record(cell.env)
-    claims = bool(family.work.get(cell.kind))
-    return claims and same_engine and not other.keys() - {*family.reported}
+    known = bool(family.work.get(cell.kind))
+    return known and same_engine and not other.keys() - {*family.reported}
 
 
 def spot_check(
@@ -115,8 +115,7 @@ def spot_check(
         found = msgspec.structs.replace(found, p_values={})
     same, text = compared(few, found)
     other = differences(cell.env, cell.kind, work, task=cell.task)
-    claims = _claims(cell, other, same_engine=found.same_engine)
-    return same, text, same is False and claims
+    return same, text, same is False and claims(cell, other, same_engine=found.same_engine)
 
 
 def _nine_of_ten(environments: Sequence[Apart]) -> list[Apart]:

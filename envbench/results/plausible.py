@@ -21,8 +21,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from envbench import backends, families
-from envbench.decisions.equal_work import _claims as claims
-from envbench.decisions.equal_work import differences, spot_check
+from envbench.decisions.equal_work import claims, differences, spot_check
 from envbench.families import Standard
 from envbench.model import Cell, Failure, arm_key
 from envbench.results.measured_cells import Measured, row_of, without_figure

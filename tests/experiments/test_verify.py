@@ -103,7 +103,7 @@ def cheats(monkeypatch: pytest.MonkeyPatch, family: Family) -> dict[str, backend
         "only-follows": "OnlyFollows",
         "keeps-actions": "KeepsActions",
         "postpones": "Postpones",
-        **(OF_PHYSICS if family == "mujoco" else OF_GAMES),
+        **(OF_GAMES if family == "atari" else OF_PHYSICS),
     }
     made = {
         name: msgspec.structs.replace(honest, name=name, adapter=f"cheats:{attribute}")
