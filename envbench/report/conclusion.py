@@ -58,17 +58,14 @@ class Conclusion:
         return self.rows == 1 and len(self.results.highest) > 1
 
     @property
-    def speed_up(self) -> str:
-        """``2.6 × For-loop (2.5 to 2.7)``; "" without a base."""
-        return "" if self.base is None else self._factor(self.base.label)
-
-    def _factor(self, label: str) -> str:
-        """How many times ``to`` it is; "" if that is not known."""
-        if self.to is None or self.relation is None:
+    def factor(self) -> str:
+        """``2.6 × For-loop (2.5 to 2.7)``: how many times ``to`` it is; "" if nothing shows it."""
+        if self.to is None or self.relation is None or self.to in self.ties:
             return ""
         ratio, interval = self.relation.ratio, self.relation.interval
         if interval is None and self.to.plan_id != self.best.plan_id:
             return ""  # how far the two sessions differ is not known
+        label = self.to.label if self.to is self.base else self._named(self.to)
         places = 1 if ratio >= 2 else 2
         span = f" ({interval[0]:.{places}f} to {interval[1]:.{places}f})" if interval else ""
         return f"{ratio:.{places}f} × {label}{span}"
@@ -100,12 +97,9 @@ class Conclusion:
 
     def _much(self, figure: str) -> str:
         """The factor over the Python loop, or the figure with the factor over another row."""
-        if self.to is None or self.to in self.ties:  # a factor would say what is not shown
-            return figure
-        if self.base is not None:
-            return self.speed_up or figure
-        factor = self._factor(self._named(self.to))
-        return f"{figure}, {factor}" if factor else figure
+        if self.base is not None or not self.factor:
+            return self.factor or figure
+        return f"{figure}, {self.factor}"
 
     def _named(self, found: Measured) -> str:
         """``EnvPool (sync)`` or, if it has another number of environments, ``… at 12``"""

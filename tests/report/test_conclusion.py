@@ -81,7 +81,7 @@ def test_if_the_python_loop_wins_the_best_other_row_shows_by_how_much() -> None:
         "2.0 × Subprocess at 4 (2.0 to 2.1)."
     )
     assert found.json()["to"] == "atari/Pong-v5/subprocess/4"
-    assert (found.base, found.speed_up) == (None, "")
+    assert (found.base, found.factor) == (None, "2.0 × Subprocess at 4 (2.0 to 2.1)")
 
 
 def test_a_tie_of_two_rows_without_a_python_loop_has_no_factor() -> None:

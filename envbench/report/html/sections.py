@@ -182,7 +182,7 @@ def _card(found: Conclusion) -> Part:
     setup = [counted(best.numenv, "environment")]
     setup += [f"{flight} in flight"] if flight != best.numenv else []
     setup += [counted(best.threads, "thread")] if best.threads else []
-    says = [_speed_up(found)] if found.speed_up and found.base not in found.ties else []
+    says = [_factor(found)] if found.factor else []
     share = results.share(best)
     if share and results.top and results.value(best) < 1.02 * results.top:
         says.append(f"{share} of the hardware limit")
@@ -246,10 +246,10 @@ def _code(leaders: Sequence[Measured]) -> Part:
     return {"code": code_of(shown), "code_of": says}
 
 
-def _speed_up(found: Conclusion) -> str:
-    """``2.6 × a Python loop (2.5 to 2.7)``"""
+def _factor(found: Conclusion) -> str:
+    """``2.6 × a Python loop (2.5 to 2.7)``, or ``9.0 × Subprocess (8.1 to 10.0)``."""
     label = found.base.label if found.base else ""
-    return found.speed_up.replace(f"× {label}", "× a Python loop", 1)
+    return found.factor.replace(f"× {label}", "× a Python loop", 1) if label else found.factor
 
 
 def _bars_title(found: Conclusion | None) -> str:
