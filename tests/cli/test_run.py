@@ -71,7 +71,7 @@ def test_the_json_is_one_document_of_the_documented_shape(
     assert cell["costs"]["latency"] is cell["costs"]["reset_s"] is None  # further steps
     assert cell["costs"]["memory_bytes"] > 10 << 20
     assert cell["runs"] == [run.run_id for run in place.runs()]
-    assert (cell["interval"], cell["flags"][0]) == (None, "few-runs")
+    assert (cell["interval"], cell["flags"][0]) == (None, "quick")  # for under two seconds
 
 
 @slow

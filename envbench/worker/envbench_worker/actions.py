@@ -6,8 +6,7 @@ steps at another speed. The same seed gives the same actions to every backend of
 
 from __future__ import annotations
 
-from itertools import cycle
-from typing import Any, Iterator, List, NamedTuple
+from typing import Any, List, NamedTuple
 
 import numpy as np
 
@@ -58,16 +57,6 @@ def of_job(space: Any, job: Job, batched_space: Any = None) -> List[Any]:
         if isinstance(batch, np.ndarray):
             batch[:] = batch[0]
     return batches
-
-
-def from_batch(bank: List[Any], first: int) -> Iterator[Any]:
-    """Cycle through a bank, from one of its batches on.
-
-    Each slice, and each call that is compared, gets a new one. So an adapter cannot tell by the
-    iterator which of its steps are looked at.
-    """
-    first %= len(bank)
-    return cycle(bank[first:] + bank[:first])
 
 
 def _batch(space: Any, numenv: int, rng: np.random.Generator) -> Any:

@@ -10,8 +10,16 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
-from envbench_worker.actions import from_batch
-from envbench_worker.contract import COUNTERS, MOST_TRACED, Adapter, Counts, Job, Trace, named
+from envbench_worker.contract import (
+    COUNTERS,
+    MOST_TRACED,
+    Adapter,
+    Counts,
+    Job,
+    Trace,
+    from_batch,
+    named,
+)
 from envbench_worker.sensors import process_tree
 
 STRIDES = (1, 2, 3, 5, 8, 13)  # vector steps per ``run``: the count must be right for any number

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from importlib import import_module
-from typing import Any, Dict, List, NamedTuple, Optional
+from itertools import cycle
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
 
 class Job(NamedTuple):
@@ -96,6 +97,16 @@ COUNTERS: List[Any] = []
 MOST_TRACED = 50  # environments
 EMULATOR, SIMULATION, LIBRARY = "the emulator", "simulated time", "the library"
 COUNTED_BY = EMULATOR, SIMULATION, LIBRARY
+
+
+def from_batch(bank: List[Any], first: int) -> Iterator[Any]:
+    """Cycle through a bank, from one of its batches on.
+
+    Each slice, and each call that is compared, gets a new one. So an adapter cannot tell by the
+    iterator which of its steps are looked at.
+    """
+    first %= len(bank)
+    return cycle(bank[first:] + bank[:first])
 
 
 class UnknownTaskError(Exception):

@@ -18,9 +18,8 @@ from statistics import median, variance
 from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 from zlib import crc32
 
-from envbench_worker.actions import from_batch
 from envbench_worker.after_steps import fitting, returns, rounded, step_times
-from envbench_worker.contract import Adapter, Counts, ImpossibleFigure
+from envbench_worker.contract import Adapter, Counts, ImpossibleFigure, from_batch
 from envbench_worker.energy import Energy
 from envbench_worker.sensors import Sensors
 
