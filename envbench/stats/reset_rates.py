@@ -2,7 +2,7 @@
 
 A backend that looks at ends of episodes only now and then resets too seldom, and looks faster. So
 the resets in the measured windows are counted, of all processes of a cell, and compared with those
-of the reference. The rule accuses nobody by chance, so it needs three things at once:
+of the reference. The rule accuses no one by chance, so it needs three things at once:
 
 * The rates differ by a factor of ``FACTOR``, either way.
 * At least ``FEWEST`` resets were made, or should have been.

@@ -309,7 +309,13 @@ TORQUES = CHANCE.uniform(-1, 1, (1024, 4, 8))
         np.repeat(np.arange(1024)[:, None] % 2, 4, axis=1),
         np.repeat(TORQUES[:512], 2, axis=0) * np.resize([1, -1], 1024)[:, None, None],
     ],
-    ids=["kept for 64 steps", "kept for 2", "the same for all", "by turns", "every other negated"],
+    ids=[
+        "kept for 64 steps",
+        "kept for 2",
+        "the same for all",
+        "alternating",
+        "every other negated",
+    ],
 )
 def test_actions_that_depend_on_each_other_are_found(actions: Any) -> None:
     trace = replace(played([4]), actions=actions)
