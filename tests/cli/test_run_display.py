@@ -11,11 +11,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import psutil
 import pytest
+from filelock import FileLock
+from helpers import session_cache
 from helpers.command_line import ROOT, SHORT, Done, Place, ended, loop, wait_until
 
 from envbench.cli.run import run
@@ -155,8 +158,16 @@ def used_in_slices(
     return used, lasted
 
 
+@pytest.fixture
+def _alone() -> Iterator[None]:
+    """Only one of these tests at a time: on two cores, the other one would disturb it."""
+    with FileLock(Path(os.environ[session_cache.FOLDER], "quiet.lock")):
+        yield
+
+
 @slow
 @linux
+@pytest.mark.usefixtures("_alone")
 @pytest.mark.parametrize("terminal", [False, True], ids=["log", "terminal"])
 def test_the_controller_is_quiet_while_a_slice_is_open(
     place: Place, faulty_python: Path, terminal: bool
