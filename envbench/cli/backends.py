@@ -8,9 +8,10 @@ import sys
 import click
 
 from envbench.backends import Backend, get, plugin_warnings, registry, shown
-from envbench.cli.options import AS_JSON, PYTHONS, VERBOSE, Text, completing, option
+from envbench.cli.options import AS_JSON, PYTHONS, VERBOSE, completing, option
 from envbench.cli.progress import builds_text
 from envbench.cli.terminal import print_json, table, tell, warn
+from envbench.cli.value_types import Text
 from envbench.engine.availability import builds
 from envbench.errors import UNAVAILABLE, Unavailable, UsageError
 from envbench.model import fields

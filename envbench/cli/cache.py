@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import click
 
 from envbench.backends import get, registry
-from envbench.cli.options import AS_JSON, Text, completing, option
+from envbench.cli.options import AS_JSON, completing, option
 from envbench.cli.terminal import print_json, table, tell
+from envbench.cli.value_types import Text
 from envbench.errors import UsageError
 from envbench.machine import lock
 from envbench.model import fields

@@ -16,11 +16,7 @@ from envbench.cli.check_verdicts import show, show_plan
 from envbench.cli.conduct import conduct
 from envbench.cli.options import (
     AS_JSON,
-    FilePath,
-    Number,
     Option,
-    Output,
-    Whole,
     checked_cells,
     grouped,
     measuring_options,
@@ -28,6 +24,7 @@ from envbench.cli.options import (
     refuse_together,
 )
 from envbench.cli.terminal import tell, tell_failure
+from envbench.cli.value_types import FilePath, Number, Output, Whole
 from envbench.decisions.slowdown import FEWEST_PAIRS
 from envbench.engine.campaign import Campaign
 from envbench.engine.carry_out import site_of

@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from envbench import backends, families
-from envbench.cli.options import AS_JSON, RESULTS, Text, family_option, machine_option
+from envbench.cli.options import AS_JSON, RESULTS, family_option, machine_option
 from envbench.cli.terminal import print_json, table, tell, warn
+from envbench.cli.value_types import Text
 from envbench.errors import UnknownName, UsageError
 from envbench.model import fields
 from envbench.report.comparison import (

@@ -11,9 +11,10 @@ from typing import Any
 import click
 import msgspec
 
-from envbench.cli.options import RESULTS, FilePath, Output, option
+from envbench.cli.options import RESULTS, option
 from envbench.cli.report import elsewhere_by
 from envbench.cli.terminal import json_text, tell, warn
+from envbench.cli.value_types import FilePath, Output
 from envbench.errors import EnvbenchError, UsageError
 from envbench.machine import catalogue
 from envbench.report.data_export import SCHEMA, export_json, neutralised, of_cell, of_runs

@@ -6,8 +6,9 @@ import click
 import msgspec
 
 from envbench import machine
-from envbench.cli.options import AS_JSON, Text, completing, option
+from envbench.cli.options import AS_JSON, completing, option
 from envbench.cli.terminal import print_json, table, tell, warn
+from envbench.cli.value_types import Text
 from envbench.engine.carry_out import site_of
 from envbench.engine.experiment import Options
 from envbench.engine.resume import has_other_hosts

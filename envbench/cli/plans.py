@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from envbench.cli.options import AS_JSON, RESULTS, Text, machine_option, option
+from envbench.cli.options import AS_JSON, RESULTS, machine_option, option
 from envbench.cli.terminal import print_json, table, tell, warn
+from envbench.cli.value_types import Text
 from envbench.errors import UsageError
 from envbench.experiments import recorded_plans as recorded
 from envbench.machine import lock, valid_name

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from envbench.cli.options import RESULTS, FilePath, Output, option
+from envbench.cli.options import RESULTS, option
 from envbench.cli.terminal import print_json, tell, warn
+from envbench.cli.value_types import FilePath, Output
 from envbench.errors import EnvbenchError, UsageError
 from envbench.machine import Profiles, catalogue
 from envbench.model import RuntimeFact

@@ -15,9 +15,6 @@ from envbench.backends.builtin import PRESETS
 from envbench.cli.conduct import conduct, warn_of_left_out
 from envbench.cli.options import (
     AS_JSON,
-    FilePath,
-    Number,
-    Whole,
     completing,
     grouped,
     measured_cells,
@@ -29,6 +26,7 @@ from envbench.cli.options import (
 from envbench.cli.progress import builds_text
 from envbench.cli.run_figures import show
 from envbench.cli.terminal import clock, print_json, table, tell
+from envbench.cli.value_types import FilePath, Number, Whole
 from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
 from envbench.errors import UNAVAILABLE, StorageError, UsageError

@@ -14,8 +14,9 @@ import click
 
 from envbench.backends import row_label
 from envbench.cli.conduct import conduct
-from envbench.cli.options import AS_JSON, Whole, measured_cells, measuring_options, option
+from envbench.cli.options import AS_JSON, measured_cells, measuring_options, option
 from envbench.cli.terminal import print_json, table, tell
+from envbench.cli.value_types import Whole
 from envbench.decisions.equal_work import judge
 from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options

@@ -7,7 +7,7 @@ same-step, none), ``observation_shape``, ``observation_dtype`` and ``returned_to
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -83,6 +83,12 @@ def judge(found: Verification) -> Verdict:
         miscounts=exact is False,
         follows=follows,
     )
+
+
+def one_engine(works: Iterable[Mapping[str, Any]]) -> bool:
+    """Do these reports name one engine and version? One that names none claims to use the
+    reference's."""
+    return len({str(each["engine"]) for each in works if each.get("engine")}) < 2
 
 
 def claims(cell: Cell, other: Differences, *, same_engine: bool) -> bool:

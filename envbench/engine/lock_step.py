@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from envbench import backends
 from envbench.backends.specification import with_role
 from envbench.decisions import traces
+from envbench.decisions.equal_work import one_engine
 from envbench.decisions.trace_file import Trace, read_trace
 from envbench.engine.availability import Arm, Arms, own_runtime
 from envbench.engine.target import reference_of
@@ -116,7 +117,6 @@ def responds(trial: Trial, reply: Reply, arm: Arm) -> bool | None:
 
 
 def same_engine(*replies: Reply) -> bool:
-    """Do all report the same engine and version? A reply that reports none claims to use the
-    reference's."""
+    """Do all replies report the same engine and version?"""
     works = [each.facts.get("work") for each in replies]
-    return len({str(e["engine"]) for e in works if isinstance(e, dict) and e.get("engine")}) < 2
+    return one_engine(each for each in works if isinstance(each, dict))

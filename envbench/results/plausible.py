@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from envbench import backends, families
-from envbench.decisions.equal_work import claims, differences, spot_check
+from envbench.decisions.equal_work import claims, differences, one_engine, spot_check
 from envbench.families import Standard
 from envbench.model import Cell, Failure, arm_key
 from envbench.results.measured_cells import Measured, row_of, without_figure
@@ -103,19 +103,19 @@ class _References:
         """The reference in the same session, otherwise in the newest one that has it."""
         work, plans = _work(found.cell), self._cells.get(_work(found.cell))
         if plans is None:
-            return _Reference((), frozenset())
+            return _Reference((), ())
         newest = max(plans, key=lambda name: next(iter(plans[name].values())).plan.started_utc)
         plan = found.plan_id if found.plan_id in plans else newest
         if (work, plan) not in self._known:
             cells = plans[plan].values()
             processes = tuple(each for cell in cells for each in _resets(cell))
-            self._known[work, plan] = _Reference(processes, frozenset(map(_engine, cells)))
+            self._known[work, plan] = _Reference(processes, tuple(each.work for each in cells))
         return self._known[work, plan]
 
 
 class _Reference(NamedTuple):
     processes: tuple[Resets, ...]  # of all its numbers of environments
-    engines: frozenset[str]
+    works: tuple[Mapping[str, Any], ...]  # what its cells report
 
 
 _Work = tuple[str, str, str, float]  # machine, family, task, frames per step
@@ -151,9 +151,8 @@ def _resetting(found: Measured, references: _References) -> Measured:
         f"its environments reset {1000 * per_step(own):.3g} times in 1,000 steps, "
         f"the reference's {1000 * per_step(reference.processes):.3g} times"
     )
-    engines = {_engine(found), *reference.engines} - {""}  # "": it claims the reference's
     other = differences(cell.env, cell.kind, found.work, task=cell.task)
-    if claims(cell, other, same_engine=len(engines) < 2):
+    if claims(cell, other, same_engine=one_engine([found.work, *reference.works])):
         failure = Failure(reason="invalid-figure", message=message)
         return replace(found, summary=without_figure(found.summary, failure))
     return found if found.doubt else replace(found, doubt=message)
@@ -168,10 +167,6 @@ def _resets(found: Measured) -> list[Resets]:
 def _is_reference(cell: Cell) -> bool:
     standard = _standard(cell)
     return standard is not None and cell.backend == standard.reference and not cell.own_settings
-
-
-def _engine(found: Measured) -> str:
-    return str(found.work.get("engine") or "")
 
 
 def _refused_by(found: Measured, references: _References) -> str:

@@ -73,11 +73,10 @@ def lock_steps(
     while made < calls:
         ended = bool(outcomes) and any(each.any() for each in outcomes[-1][1:])
         stride = 1 if ended else min(next(lengths, 1), calls - made)  # after an end comes a reset
-        if choose is not None:
-            batches[made] = choose(held[-1][1], batches[made])
         if choose is None:
             adapter.batches = from_batch(adapter.bank, begin + made)  # as in a measurement
         else:
+            batches[made] = choose(held[-1][1], batches[made])
             adapter.batches = from_batch(batches, made)
         counts = adapter.run(stride)
         if emit is not None:

@@ -184,8 +184,9 @@ class Meter:
         return [random() * whole, *sorted(random() * whole for _ in range(LOOKS))]
 
     def _between_slices(self, made: int) -> None:
-        if self._look_at and made > self._look_at[0] and self.looks:
-            self._look_at.pop(0)
+        due = [each for each in self._look_at if each < made]
+        if due and self.looks:  # a step slice has just ended: only those add to what was made
+            del self._look_at[: len(due)]
             self._look()
         if made > self._check_at:
             self.check_now()

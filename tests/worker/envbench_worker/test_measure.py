@@ -275,22 +275,30 @@ def test_what_an_adapter_does_when_a_slice_begins_is_timed(
     assert made.measured.ns == [27_000_000]
 
 
-def test_an_adapter_that_steps_when_it_is_asked_for_results_has_no_figure(
-    worker: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def asked_for_results(
+    worker: Any, monkeypatch: pytest.MonkeyPatch, late_ns: int, late: list[bool]
+) -> Any:
+    """A warm meter. Its adapter's results take so long after the slices that are late."""
     adapter = Clocked(worker, monkeypatch, lambda n: 1_000_000)
     made = meter(worker, adapter)
     made.first_step()
     made.warm_up()
 
-    late = [True, False, True, False, True]
-
     def last() -> None:
-        adapter.now += 3_000_000 if late.pop(0) else 1_000
+        adapter.now += late_ns if late.pop(0) else 1_000
 
-    adapter.last, made.looks, made._look_at = last, True, [0, 0, 0, 0, 0]
+    # One slice of 20 ms after another.
+    adapter.last, made.looks, made._look_at = last, True, [each * 20_000_000 for each in range(5)]
+    return made
+
+
+def test_an_adapter_that_steps_when_it_is_asked_for_results_has_no_figure(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = [True, False, True, False, True]
+    made = asked_for_results(worker, monkeypatch, 3_000_000, late)
     with pytest.raises(worker.contract.ImpossibleFigure, match="were not made in time"):
-        made.take_turns([("step", 20)] * 9)
+        made.take_turns([("lead", 2), ("step", 20)] * 9)
     assert late == []
 
 
@@ -298,18 +306,20 @@ def test_results_that_are_late_once_or_twice_refute_nothing(
     worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another program may have interrupted them."""
-    adapter = Clocked(worker, monkeypatch, lambda n: 1_000_000)
-    made = meter(worker, adapter)
-    made.first_step()
-    made.warm_up()
     late = [True, False, False, True, False]
-
-    def last() -> None:
-        adapter.now += 300_000_000 if late.pop(0) else 1_000
-
-    adapter.last, made.looks, made._look_at = last, True, [0, 0, 0, 0, 0]
-    made.take_turns([("step", 20)] * 9)
+    made = asked_for_results(worker, monkeypatch, 300_000_000, late)
+    made.take_turns([("lead", 2), ("step", 20)] * 9)
     assert (late, made.measured.ns) == ([], [20_000_000] * 9)
+
+
+def test_results_are_asked_for_once_after_a_slice_and_never_between_a_lead_in_and_its_slice(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = [False] * 5
+    made = asked_for_results(worker, monkeypatch, 0, late)
+    made._look_at = [1, 2, 3, 25_000_000, 30_000_000]  # in the first and in the second slice
+    made.take_turns([("lead", 2), ("step", 20)] * 4)
+    assert len(late) == 3
 
 
 def test_each_slice_has_a_new_iterator_that_goes_on_where_the_last_one_ended(
