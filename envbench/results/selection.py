@@ -109,6 +109,33 @@ def select(
         complete[*row_of(found.cell), str(found.numenv)].append(found)
     complete = _of_one_host(complete, hosts or {}, warnings)
     main = _main_sessions(complete.values())
+    best = _best(complete, main, whole, warnings)
+    verifications = [each for each in records if isinstance(each, Verification)]
+    verified = newest_verifications(verifications, best, runtimes, locations)
+    selection = Selection(verified=verified, sessions=main)
+    shown = {each.plan_id for each in best}
+    sessions = _sessions(records, complete.values(), shown, selection.refuses, runtimes)
+    related = relations(
+        [replace(each, session=sessions.get(each.plan_id, each.session)) for each in every]
+        for every in complete.values()
+    )
+    measured = [_judged(each, selection.badge(each.cell), sessions) for each in best]
+    return replace(
+        selection,
+        measured=plausible(measured, related, (e for s in complete.values() for e in s)),
+        relations=related,
+        published=[published[key] for key in sorted(published)],
+        warnings=warnings,
+    )
+
+
+def _best(
+    complete: Mapping[_Slot, list[Measured]],
+    main: Mapping[TableKey, str],
+    whole: Callable[[Sequence[Run]], Sequence[Run]],
+    warnings: list[str],
+) -> list[Measured]:
+    """The measurement that each cell shows, with its costs."""
 
     def shown_first(found: Measured) -> tuple[object, ...]:
         return found.quality, found.plan_id == main[found.table], found.rank
@@ -128,37 +155,21 @@ def select(
                 times=sum(not each.quick for each in figures),
             )
         )
-    summaries = with_memory_lines([(each.plan, each.summary) for each in best])
-    best = [replace(each, summary=own) for each, own in zip(best, summaries, strict=True)]
     if newer:
         warnings.append(
             f"{counted(newer, 'newer measurement')} not shown: a quick or short measurement does "
             "not replace a longer one, and one of fewer than five processes does not replace one "
             "with an interval. A table shows one session if possible"
         )
-    verifications = [each for each in records if isinstance(each, Verification)]
-    verified = newest_verifications(verifications, best, runtimes, locations)
-    selection = Selection(verified=verified, sessions=main)
-    shown = {each.plan_id for each in best}
-    sessions = _sessions(records, complete.values(), shown, selection.refuses, runtimes)
-    for each in best:
-        badge = selection.badge(each.cell)
-        summary, own = judged(each.summary, badge), sessions[each.plan_id]
-        if badge == REFUSES:
-            each = replace(each, runs=tuple(map(without_figures, each.runs)))
-        selection.measured.append(replace(each, badge=badge, summary=summary, session=own))
-    compared = (
-        [replace(each, session=sessions.get(each.plan_id, each.session)) for each in every]
-        for every in complete.values()
-    )
-    related = relations(compared)
-    return replace(
-        selection,
-        measured=plausible(selection.measured, related, (e for s in complete.values() for e in s)),
-        relations=related,
-        published=[published[key] for key in sorted(published)],
-        warnings=warnings,
-    )
+    summaries = with_memory_lines([(each.plan, each.summary) for each in best])
+    return [replace(each, summary=own) for each, own in zip(best, summaries, strict=True)]
+
+
+def _judged(found: Measured, badge: str, sessions: Mapping[str, Session]) -> Measured:
+    """With its session and its row's badge. A refused row has no figures."""
+    runs = tuple(map(without_figures, found.runs)) if badge == REFUSES else found.runs
+    own, summary = sessions[found.plan_id], judged(found.summary, badge)
+    return replace(found, badge=badge, summary=summary, session=own, runs=runs)
 
 
 def _sessions(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
+from collections.abc import Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -17,6 +18,7 @@ from envbench.engine.availability import Arms, Build
 from envbench.engine.carry_out import before, site_of
 from envbench.engine.experiment import Options, Site, one_per_arm
 from envbench.engine.new_plan import make_plan
+from envbench.engine.target import Target
 from envbench.errors import Unavailable
 from envbench.experiments.run.expected import Expected
 from envbench.experiments.run.rounds import RunExperiment
@@ -62,30 +64,9 @@ def preview(experiment: RunExperiment, options: Options) -> Preview:
 def _preview(experiment: RunExperiment, options: Options) -> Preview:
     site = site_of(options, experiment)
     chosen = experiment.choose(site)
-    builds, lacking, targets = [], [], chosen.targets
-    if options.setup:
-        needs = [(each.backend, each.cell.env, each.cell.workload) for each in targets]
-        builds = availability.builds(needs, options.pythons)
-    to_build = {each.backend for each in builds}
-    unable, left_out = set(), set()
-    for target in one_per_arm(targets):
-        backend, cell = target.backend, target.cell
-        place = backend, options.pythons, cell.env, cell.workload
-        status = runtimes.status(*place)
-        if status.state != "ready" and backend.name not in to_build:
-            unable.add(arm_key("", cell))
-            not_made = status.state == "needs-setup" and not runtimes.find(*place).ready
-            if experiment.missing == "leave out" or not_made:
-                left_out.add(arm_key("", cell))  # the others are recorded as failures
-            lacking.append(
-                Lacking(backend=backend.name, env=cell.env, reason=status.reason, fix=status.fix)
-            )
-    able = [each for each in targets if arm_key("", each.cell) not in unable]
-    if not able:
-        reasons = "; ".join(f"{each.backend}: {each.reason}" for each in lacking)
-        raise Unavailable(f"no backend can run this here ({reasons}).", hint=lacking[0].fix)
+    builds = _builds(options, chosen.targets)
+    able, planned, lacking = _able(experiment, options, chosen.targets, builds)
     offline = dataclasses.replace(site, options=replace(options, setup=False))
-    planned = [each for each in targets if arm_key("", each.cell) not in left_out]
     arms = {each.key: each for each in experiment.arms(planned, offline, lambda _: None)}
     plan = whole = make_plan(experiment, planned, site, arms)
     if planned != able:
@@ -116,6 +97,45 @@ def _preview(experiment: RunExperiment, options: Options) -> Preview:
         lacking=lacking,
         notes=notes,
     )
+
+
+def _builds(options: Options, targets: Sequence[Target]) -> list[Build]:
+    """The runtimes that the command builds first, if it may."""
+    if not options.setup:
+        return []
+    needs = [(each.backend, each.cell.env, each.cell.workload) for each in targets]
+    return availability.builds(needs, options.pythons)
+
+
+def _able(
+    experiment: RunExperiment, options: Options, targets: Sequence[Target], builds: list[Build]
+) -> tuple[list[Target], list[Target], list[Lacking]]:
+    """The targets that can run here, those of the plan, and what the others lack.
+
+    A plan may have targets that cannot run: they are recorded as failures.
+    """
+    to_build = {each.backend for each in builds}
+    unable, left_out = set[str](), set[str]()
+    lacking: list[Lacking] = []
+    for target in one_per_arm(targets):
+        backend, cell = target.backend, target.cell
+        place = backend, options.pythons, cell.env, cell.workload
+        status = runtimes.status(*place)
+        if status.state == "ready" or backend.name in to_build:
+            continue
+        unable.add(arm_key("", cell))
+        not_made = status.state == "needs-setup" and not runtimes.find(*place).ready
+        if experiment.missing == "leave out" or not_made:
+            left_out.add(arm_key("", cell))
+        lacking.append(
+            Lacking(backend=backend.name, env=cell.env, reason=status.reason, fix=status.fix)
+        )
+    able = [each for each in targets if arm_key("", each.cell) not in unable]
+    if not able:
+        reasons = "; ".join(f"{each.backend}: {each.reason}" for each in lacking)
+        raise Unavailable(f"no backend can run this here ({reasons}).", hint=lacking[0].fix)
+    planned = [each for each in targets if arm_key("", each.cell) not in left_out]
+    return able, planned, lacking
 
 
 def _unfinished(
