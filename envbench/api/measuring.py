@@ -31,6 +31,7 @@ from envbench.model import (
     BlockRecord,
     Failure,
     Plan,
+    Trial,
 )
 from envbench.process.reply import Event
 from envbench.report.conclusion import conclusions
@@ -289,8 +290,8 @@ class _Log:
 
     def block_began(self, block: Block) -> None: ...
 
-    def trying_again(self, block: Block, failure: Failure) -> None:
-        LOG.warning("%s. Trying again.", failure.message)
+    def trying_again(self, block: Block, of: Trial, failure: Failure, /) -> None:
+        LOG.warning("%s: %s. Trying again.", of.cell.key, failure.message)
 
     def event(self, event: Event) -> None: ...
 

@@ -27,7 +27,6 @@ from envbench.stats.summary import rate
 from envbench.text import counted, disk, listed, printable
 
 REFRESH_S = 1.0
-NAMED = 3  # cells of a block in a message; the others are counted
 PHASES = {"import": "importing", "build": "building", "first_step": "first step", "close": "ending"}
 
 
@@ -134,15 +133,12 @@ class Display:
         what = cell if trial or own < 2 else counted(own, "cell")
         return f"{self.experiment.place(self.plan, block)}  {what}"
 
-    def trying_again(self, block: Block, failure: Failure) -> None:
-        """Name the cells of the block: any of their workers may be the one that was killed."""
-        names = [cell_name(each.cell) for each in block.trials if not each.arm]
-        more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
-        where = self._place(block)
-        if len(names) > 1:
-            which = listed([*names[:NAMED], *more])
-            where = f"{self.experiment.place(self.plan, block)}  a block of {which}"
-        self.say(f"{where}: {failure.message}. Trying again.")
+    def trying_again(self, block: Block, of: Trial, failure: Failure, /) -> None:
+        """Name the cell whose worker was killed. All cells of its block are measured again."""
+        own = [each for i, each in enumerate(block.trials) if not each.arm and i != block.reference]
+        others = counted(len(own) - 1, "other cell")
+        again = f" with the {others} of its block" if len(own) > 1 else ""
+        self.say(f"{self._place(block, of)}: {failure.message}. Trying again{again}.")
 
     def event(self, event: Event) -> None:
         """Move the bar. A log gets a line only when a block ends."""

@@ -423,7 +423,7 @@ def test_a_block_is_repeated_if_its_worker_is_killed(
     machine.trouble = {2: KILLED, 3: KILLED}
     done = invoke(machine, *words)
     assert done.exit_code == 0, done.stderr
-    assert done.stderr.count("the worker died of SIGKILL. Trying again.") == 2
+    assert done.stderr.count("the worker died of SIGKILL. Trying again") == 2
     assert machine.blocks[1] == machine.blocks[2] == machine.blocks[3]
     whole = 6 if words is RUN else 3
     assert [each.interrupted for each in blocks()] == [False, True, True, *[False] * (whole - 1)]

@@ -100,28 +100,16 @@ def test_nothing_of_a_block_counts_if_one_of_its_workers_was_killed(
     done = invoke(machine, *SIX, "--repeats", "2", "--json")
     assert done.exit_code == 0
     (line,) = (each for each in done.stderr.splitlines() if "Trying again" in each)
-    own = [each.cell for each in machine.blocks[1].trials if not each.arm]
-    one, two, three = (f"{e.env} {e.task} {e.backend} × {e.numenv}" for e in own)
-    names = f"a block of {one}, {two} and {three}"
-    assert line == f"round 1/2  {names}: the worker died of SIGKILL. Trying again."
+    one = machine.blocks[1].trials[-1].cell  # the one that was killed
+    name = f"{one.env} {one.task} {one.backend} × {one.numenv}"
+    again = "Trying again with the 2 other cells of its block."
+    assert line == f"round 1/2  {name}: the worker died of SIGKILL. {again}"
     assert machine.blocks[1] == machine.blocks[2]  # the whole block, in the same order
     assert len(machine.blocks) == 4 + 1
     reasons = [run.failure and run.failure.reason for run in runs()]
     assert reasons == [None] * 3 + ["interrupted"] * 3 + [None] * 9
     assert all(run.measured.ns for run in runs()[3:5])  # what was measured stays in the file
     assert [len(cell["runs"]) for cell in cells(done.stdout)] == [2] * 6
-
-
-def test_a_message_about_a_killed_worker_names_at_most_three_cells(
-    machine: VirtualExecutor,
-) -> None:
-    machine.trouble[1] = KILLED
-    done = invoke(machine, "run", *WORDS, "--numenv", "1,2,3,4,5", "--repeats", "1")
-    size = len([each for each in machine.blocks[0].trials if not each.arm])
-    assert size == BLOCK_SIZE
-    (line,) = (each for each in done.stderr.splitlines() if "Trying again" in each)
-    assert line.count(" × ") == 3
-    assert " and 2 more: the worker died of SIGKILL. Trying again." in line
 
 
 def test_only_the_cell_that_is_killed_every_time_has_failed(machine: VirtualExecutor) -> None:
