@@ -114,7 +114,8 @@ def spot_check(
         return None, "the measured process showed hardly any step to compare", False
     few = standard.of(same_engine=found.same_engine, rounded=found.rounded)
     few = msgspec.structs.replace(few, steps=min(few.steps, found.steps))
-    if few.nine_of_ten:  # a tenth of a few steps is a step or two
+    if few.agreeing < 1:  # of a few steps, a few hundredths are a step or two
+        few = msgspec.structs.replace(few, agreeing=0.9)
         parts = {name: _nine_of_ten(getattr(found, name)) for name in ("observations", "rewards")}
         found = msgspec.structs.replace(found, **parts)
     if backends.is_built_in(cell.backend):
@@ -269,7 +270,7 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
         return _episodes(standard, found)
     few = found.steps < standard.steps
     too_few = f"compared for {found.steps} steps only (required: {standard.steps})"
-    if few and standard.nine_of_ten:
+    if few and standard.agreeing < 1:
         return None, too_few
     unit = f" {standard.unit}" if standard.unit else ""
     apart, reward = standard.apart(found.observations), standard.apart(found.rewards)
@@ -280,7 +281,7 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
         first = found.first_difference if standard is usual else None  # found by the usual rule
         since = f" from step {first + 1} on" if first else ""
         wrong.append(f"differs{since}, by {_amount(apart)}{unit}{standard.in_how_many_steps}")
-    if standard.nine_of_ten and (found.longer or 0.0) > standard.tolerance:
+    if standard.agreeing < 1 and (found.longer or 0.0) > standard.tolerance:
         wrong.append(f"differs by {found.longer:.2g}{unit} after calls of several steps")
     if reward > standard.reward_tolerance:
         wrong.append(f"differs by {_amount(reward)} in the reward{standard.in_how_many_steps}")

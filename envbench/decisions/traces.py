@@ -220,15 +220,19 @@ def _quantiles(distances: Array, chosen: Array, short: Array) -> Apart:
     import numpy as np
 
     some = distances[chosen & short]
-    median, p90 = np.quantile(some, [0.5, 0.9], method="higher") if len(some) else (0.0, 0.0)
+    shares = [0.5, 0.9, 0.97]
+    median, p90, p97 = np.quantile(some, shares, method="higher") if len(some) else (0.0, 0.0, 0.0)
     largest = distances[chosen].max(initial=0.0)
-    return Apart(median=_finite(median), p90=_finite(p90), largest=_finite(largest))
+    return Apart(
+        median=_finite(median), p90=_finite(p90), p97=_finite(p97), largest=_finite(largest)
+    )
 
 
 def _worse(one: Apart, other: Apart) -> Apart:
     return Apart(
         median=max(one.median, other.median),
         p90=max(one.p90, other.p90),
+        p97=max(one.p97 or 0.0, other.p97 or 0.0),
         largest=max(one.largest, other.largest),
     )
 

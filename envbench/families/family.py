@@ -46,9 +46,9 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tolerance: Annotated[float, Meta(ge=0)] = 0.0  # of observations, in ``unit``
     unit: str = ""
     reward_tolerance: Annotated[float, Meta(ge=0)] = 0.0
-    # Nine of ten steps of each environment have to agree, because another build of an engine
-    # resolves some contacts otherwise. Without it, every step has to agree.
-    nine_of_ten: bool = False
+    # The share of each environment's steps that have to agree: another build of an engine resolves
+    # some contacts otherwise. 1, 0.97 or 0.9: records have these quantiles.
+    agreeing: Annotated[float, Meta(ge=0.9, le=1)] = 1.0
     # An environment can stay in contact for the rest of its steps. So half of the environments may
     # differ in more than a tenth of their steps, but each agrees in half of them.
     no_resets: bool = False
@@ -56,7 +56,7 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     # no such rule.
     same_engine: Annotated[float, Meta(ge=0)] | None = None
     # Of observations with fewer digits than the reference's, which do not show the whole state: the
-    # tolerance in nine of ten steps. None: as for any other.
+    # tolerance in 97 % of the steps. None: as for any other.
     rounded: Annotated[float, Meta(ge=0)] | None = None
     first: Annotated[int, Meta(ge=1)] | None = None  # numbers of an observation; None: all
     # A backend whose ``work`` has this setting reports the other numbers, too: they cannot all be
@@ -74,26 +74,28 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """The rule for a backend that reports the reference's engine, or another one, and whose
         observations may have fewer digits than the reference's."""
         if rounded and self.rounded is not None:
-            reward = max(self.rounded, self.reward_tolerance)
-            return replace(self, tolerance=self.rounded, reward_tolerance=reward, nine_of_ten=True)
+            reward, agreeing = max(self.rounded, self.reward_tolerance), min(self.agreeing, 0.97)
+            return replace(self, tolerance=self.rounded, reward_tolerance=reward, agreeing=agreeing)
         if same_engine and self.same_engine is not None:
-            return replace(self, tolerance=self.same_engine, nine_of_ten=False)
+            return replace(self, tolerance=self.same_engine, agreeing=1.0)
         return self
 
     @property
     def in_how_many_steps(self) -> str:
         """What follows a distance in a sentence; "" if every step has to agree."""
-        if not self.nine_of_ten:
+        if self.agreeing == 1:
             return ""
-        return " in nine of ten steps" + (" of half of the environments" if self.no_resets else "")
+        half = " of half of the environments" if self.no_resets else ""
+        return f" in {100 * self.agreeing:.0f} % of the steps{half}"
 
     def apart(self, environments: Sequence[Apart]) -> float:
         """The distance that counts, of the environment in which it is largest. No step may return
         infinity or something that is not a number."""
         largest = max((each.largest for each in environments), default=0.0)
-        if not self.nine_of_ten or largest >= NO_NUMBER:
+        if self.agreeing == 1 or largest >= NO_NUMBER:
             return largest
-        ordered = sorted(each.p90 for each in environments)
+        strict = self.agreeing > 0.9
+        ordered = sorted((each.p97 if strict else None) or each.p90 for each in environments)
         if not self.no_resets:
             return max(ordered, default=0.0)
         best = ordered[: len(ordered) - len(ordered) // 2]
@@ -102,11 +104,11 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def not_reset(self, ends: int) -> int:
         """Of the reference's ends within a call of several steps: how many may come later on the
         other side, because two builds of an engine drift apart there."""
-        return max(2, ends // 4) if self.nine_of_ten else 0
+        return max(2, ends // 4) if self.agreeing < 1 else 0
 
     def other_ends(self, ends: int) -> int:
         """How many of both sides' ends may be on one side only: those that are a close call."""
-        return max(1, ends // 10) if self.nine_of_ten else 0
+        return max(1, ends // 10) if self.agreeing < 1 else 0
 
 
 class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

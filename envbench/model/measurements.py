@@ -148,10 +148,12 @@ class Audit(Strict, frozen=True, kw_only=True):
 
 
 class Apart(Strict, frozen=True, kw_only=True):
-    """Distances of one environment's steps from the reference's: quantiles."""
+    """Distances of one environment's steps from the reference's: quantiles. Older records lack
+    ``p97``."""
 
     median: float
     p90: float
+    p97: float | None = None
     largest: float
 
 

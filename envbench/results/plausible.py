@@ -8,6 +8,10 @@ measured.
 The same applies if its environments reset much less or more often, per measured step, than those
 of the reference on the same machine (``stats.reset_rates``). Quick measurements are too short.
 
+A figure is doubtful, too, if the process stepped less than half as fast before its first slice,
+where nothing is untimed between its steps (``stats.without_stops``). Then a part of the work may
+have been done between the slices.
+
 The ceiling is the engine alone, on every core. A backend with the same engine and the same settings
 cannot be faster, so such a figure is refused. Another build, fewer iterations or a lower precision
 can be: then the figure is kept, with a note of what differs. It is never the best of its column.
@@ -27,6 +31,7 @@ from envbench.model import Cell, Failure, arm_key
 from envbench.results.measured_cells import Measured, row_of, without_figure
 from envbench.results.relations import Relations
 from envbench.stats.reset_rates import Resets, differ, per_step, resets
+from envbench.stats.without_stops import SLOWEST, pooled, without_stops
 
 UNCHECKED = "none of its steps were checked while it was measured (docs/verify.md)"
 OWN_COST = 1.05  # a ceiling can be this much too low: its own loop costs a little
@@ -134,7 +139,20 @@ def _standard(cell: Cell) -> Standard | None:
 
 def _judged(found: Measured, references: _References) -> Measured:
     """The measurement, without its figure if its spot check or its resets refute it."""
-    return _resetting(_spotted(found), references)
+    return _paced(_resetting(_spotted(found), references))
+
+
+def _paced(found: Measured) -> Measured:
+    """The measurement, in doubt if its slices are too fast for its warm-up."""
+    ratios = [each for run in found.runs if (each := without_stops(run)) is not None]
+    mean = pooled(ratios)
+    if found.fps is None or found.doubt or mean is None or mean.ratio >= SLOWEST:
+        return found
+    return replace(
+        found,
+        doubt=f"its slices are {1 / mean.ratio:,.1f} times as fast as its warm-up, where its steps "
+        "follow each other without a pause: it may do a part of its work between slices",
+    )
 
 
 def _resetting(found: Measured, references: _References) -> Measured:

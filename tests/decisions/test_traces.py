@@ -128,7 +128,7 @@ NONE = slice(0, 0)
 def test_the_steps_that_lead_to_the_time_limit_are_judged_by_themselves(
     differs: slice, ends: list[int], says: str
 ) -> None:
-    standard = Standard(steps=900, tolerance=0.1, reward_tolerance=0.1, nine_of_ten=True)
+    standard = Standard(steps=900, tolerance=0.1, reward_tolerance=0.1, agreeing=0.9)
     found = traces.compare(standard, walked(NONE, [50, 1999]), walked(differs, ends))
     assert says in compared(standard, found)[1]
 
@@ -274,7 +274,7 @@ def test_each_end_within_a_call_has_to_be_counted_as_a_reset(
 
 
 def test_another_build_may_end_an_episode_a_little_later() -> None:
-    standard = Standard(nine_of_ten=True)
+    standard = Standard(agreeing=0.9)
     assert [standard.not_reset(ends) for ends in (0, 4, 12, 40)] == [2, 2, 3, 10]
 
 

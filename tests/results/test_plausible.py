@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from helpers.record_factories import make_cell, make_fact, make_plan, make_run, make_windows
 
 from envbench import families
-from envbench.model import Record
+from envbench.model import Record, Run
 from envbench.results.measured_cells import Measured
 from envbench.results.selection import select
 
@@ -165,3 +166,26 @@ def test_resets_that_are_refused_once_make_later_figures_of_the_row_doubtful() -
     assert shown([*caught, *again], "subprocess").doubt == (
         "a comparison of resets refused another figure of its row"
     )
+
+
+# ---------------------------------------------------------------- slices and warm-up
+
+
+@pytest.mark.parametrize(("warm", "doubtful"), [(45, True), (55, False), (100, False)])
+def test_a_figure_of_slices_over_twice_as_fast_as_their_warm_up_is_doubtful(
+    warm: int, doubtful: bool
+) -> None:
+    """Without a pause there is no untimed moment to work in."""
+    made = records({"for-loop": 100, "subprocess": 100}, {})
+    made = [
+        msgspec.structs.replace(
+            each, warmup=make_windows([warm] * 8), measured=make_windows([100] * 4), alternated=True
+        )
+        if isinstance(each, Run) and each.cell.backend == "subprocess"
+        else each
+        for each in made
+    ]
+    found = shown(made, "subprocess")
+    assert found.fps is not None
+    assert found.doubt.startswith("its slices are 2.2 times as fast") == doubtful
+    assert shown(made, "for-loop").doubt == ""

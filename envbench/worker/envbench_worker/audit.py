@@ -19,6 +19,7 @@ from envbench_worker.contract import (
     Trace,
     from_batch,
     named,
+    shuffled,
 )
 from envbench_worker.sensors import process_tree
 
@@ -45,11 +46,10 @@ def lock_steps(
     several: bool = False,
     columns: Any = None,
     emit: Optional[Emit] = None,
-    begin: int = 0,
     choose: Optional[Choose] = None,
 ) -> Optional[Trace]:
-    """What ``calls`` batches of the adapter's bank gave, from the ``begin``-th on, or what
-    ``choose`` makes of them. None: it cannot be driven.
+    """What ``calls`` batches of the adapter's bank gave, in a random order, or what ``choose`` made
+    of them. None: it cannot be driven.
 
     Where the adapter has ``last``, its ``run`` makes the steps: what is timed is what is compared.
     Each call makes one. ``several``: a few calls, drawn at random, make more. ``emit`` tells the
@@ -62,7 +62,8 @@ def lock_steps(
         return None  # observations or actions of several arrays each
     columns = drawn(adapter.job) if columns is None else columns
     kept = range(calls)[: adapter.job.observed]
-    batches = list(islice(cycle(adapter.bank), begin, begin + calls))
+    bank = adapter.bank if _in_order(adapter.job) else shuffled(adapter.bank)
+    batches = list(islice(cycle(bank), calls))
     observations: List[Any] = []
     outcomes: List[List[Any]] = []
     at: List[int] = []
@@ -74,7 +75,7 @@ def lock_steps(
         ended = bool(outcomes) and any(each.any() for each in outcomes[-1][1:])
         stride = 1 if ended else min(next(lengths, 1), calls - made)  # after an end comes a reset
         if choose is None:
-            adapter.batches = from_batch(adapter.bank, begin + made)  # as in a measurement
+            adapter.batches = from_batch(bank, made)  # as in a measurement
         else:
             batches[made] = choose(held[-1][1], batches[made])
             adapter.batches = from_batch(batches, made)
@@ -114,6 +115,11 @@ def lock_steps(
     )
 
 
+def _in_order(job: Job) -> bool:
+    """Do the first batches of the bank come first, or does another process repeat the steps?"""
+    return bool(job.together) or job.observed is not None
+
+
 def followed(adapter: Adapter, calls: int) -> Optional[Trace]:
     """What the adapter's own loop recorded: a row per vector step, with their actions."""
     trace = adapter.follow(calls)
@@ -149,14 +155,12 @@ def restarted(
 ) -> Optional[Trace]:
     """Reset all environments, and make lock-steps. None: the library cannot.
 
-    The actions begin at a random place of the bank. If ``choose`` changes them, each call makes one
-    step.
+    If ``choose`` changes the actions, each call makes one step.
     """
     before = adapter.first_observations
     if before is None or adapter.reset() is None or adapter.first_observations is before:
         return None
-    begin = SystemRandom().randrange(len(adapter.bank))
-    return lock_steps(adapter, calls, choose is None, columns, emit, begin, choose)
+    return lock_steps(adapter, calls, choose is None, columns, emit, choose)
 
 
 def with_later(adapter: Adapter, trace: Trace, emit: Emit, amount: Dict[str, Any]) -> Trace:

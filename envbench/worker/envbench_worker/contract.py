@@ -13,6 +13,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from importlib import import_module
 from itertools import cycle
+from os import urandom
+from random import Random
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
 
@@ -107,6 +109,14 @@ def from_batch(bank: List[Any], first: int) -> Iterator[Any]:
     """
     first %= len(bank)
     return cycle(bank[first:] + bank[:first])
+
+
+def shuffled(bank: List[Any]) -> List[Any]:
+    """Return the batches in a random order, which no adapter can know before.
+
+    ``build`` knows the bank. If its order were known, too, all steps could be made in advance.
+    """
+    return Random(urandom(16)).sample(bank, len(bank))
 
 
 class UnknownTaskError(Exception):

@@ -15,11 +15,11 @@ import time
 from collections import Counter
 from random import random
 from statistics import median, variance
-from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 from zlib import crc32
 
 from envbench_worker.after_steps import fitting, returns, rounded, step_times
-from envbench_worker.contract import Adapter, Counts, ImpossibleFigure, from_batch
+from envbench_worker.contract import Adapter, Counts, ImpossibleFigure, from_batch, shuffled
 from envbench_worker.energy import Energy
 from envbench_worker.sensors import Sensors
 
@@ -68,7 +68,9 @@ class Meter:
         self.looks = False  # are results of slices asked for?
         self._check_at, *self._look_at = self._moments()  # after so many measured nanoseconds
         self._late: List[bool] = []  # were the results of these slices late?
-        self._calls = 0  # batches of the bank that were used
+        self._calls = 0  # vector steps that were made
+        takes_batches = adapter.first_observations is not None
+        self._bank = list(adapter.bank) if takes_batches else []
         self.total_steps = 0
         self._warm = 0  # the windows of the warm-up, without lead-ins
         self._last = self._ramp = 0  # the last window's end; the windows of the calibration
@@ -114,6 +116,7 @@ class Meter:
         """Run windows of a fixed number of calls until the time or the calls are used up."""
         calls = self._fitting()
         self._begin()
+        self._give(self._other_order())
         # A pool runs ahead while the load is read: that work belongs to the warm-up.
         self.run_window("warmup", self.warmup, calls)
         self._origin = self._last
@@ -161,10 +164,11 @@ class Meter:
             if what in self._others:
                 self._measure_other(what, calls)
                 continue
-            self._renew_batches()
+            batches = self._other_order()
             self.sensors.window()
             self._last = clock()
-            self.adapter.resume()  # what it does is timed
+            self._give(batches)  # from here on, what the adapter does is timed
+            self.adapter.resume()
             if what == "step":
                 self.run_window("measure", self.measured, calls)
             elif what == "lead":
@@ -212,10 +216,19 @@ class Meter:
             check, self.check = self.check, None
             self.sensors.leave_out(lambda: check(self._ns_per_call()))
 
-    def _renew_batches(self) -> None:
-        """Give the adapter a new iterator, which goes on where the last one ended."""
-        if self.adapter.first_observations is not None:
-            self.adapter.batches = from_batch(self.adapter.bank, self._calls)
+    def _other_order(self) -> Optional[Iterator[Any]]:
+        """Return a new iterator over the bank, in another random order. If the results of trials
+        are compared, they get the same actions: the bank in its order. None: the adapter takes no
+        batches."""
+        if not self._bank:
+            return None
+        if self.protocol.get("results"):
+            return from_batch(self._bank, self._calls)
+        return from_batch(shuffled(self._bank), 0)
+
+    def _give(self, batches: Optional[Iterator[Any]]) -> None:
+        if batches is not None:
+            self.adapter.batches = batches
 
     def _measure_other(self, order: str, ms: float) -> None:
         """Measure another quantity. If the library lacks it, no step and no reset is reported."""

@@ -322,29 +322,61 @@ def test_results_are_asked_for_once_after_a_slice_and_never_between_a_lead_in_an
     assert len(late) == 3
 
 
-def test_each_slice_has_a_new_iterator_that_goes_on_where_the_last_one_ended(
-    worker: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[list[int]] = []
-    iterators: list[object] = []
+class Batches(Clocked):
+    """Records which iterator each ``run`` has, and what it takes from it."""
 
-    class Batches(Clocked):
-        def run(self, calls: int) -> Any:
-            iterators.append(self.batches)
-            seen.append([next(self.batches) for _ in range(calls)])
-            return super().run(calls)
+    def run(self, calls: int) -> Any:
+        self.iterators.append(self.batches)
+        self.seen.append([next(self.batches) for _ in range(calls)])
+        return super().run(calls)
 
+
+def with_batches(worker: Any, monkeypatch: pytest.MonkeyPatch, **protocol: Any) -> tuple[Any, Any]:
+    """A meter that has warmed up, and its adapter, which has seen no batch since then."""
     adapter: Any = Batches(worker, monkeypatch, lambda n: 1_000_000)
-    adapter.first_observations, adapter.bank = 0, list(range(7))
+    adapter.first_observations, adapter.bank = 0, list(range(40))
     adapter.batches = itertools.cycle(adapter.bank)
-    made = meter(worker, adapter)
+    adapter.iterators, adapter.seen = [], []
+    made = meter(worker, adapter, **protocol)
     made.first_step()
     made.warm_up()
-    count = len(seen)
+    return made, adapter
+
+
+def test_each_slice_has_the_whole_bank_in_an_order_of_its_own(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, adapter = with_batches(worker, monkeypatch)
+    adapter.seen, adapter.iterators = [], []
+    made.take_turns([("lead", 40), ("step", 40), ("step", 50)])
+    assert len(set(map(id, adapter.iterators))) == 3
+    assert [sorted(each[:40]) for each in adapter.seen] == [adapter.bank] * 3
+    assert len({tuple(each[:40]) for each in [*adapter.seen, adapter.bank]}) == 4
+    assert adapter.seen[2][40:] == adapter.seen[2][:10]  # it is cycled
+
+
+def test_trials_whose_results_are_compared_get_the_bank_in_its_order(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, adapter = with_batches(worker, monkeypatch, results=True)
+    adapter.last = lambda: None
     made.take_turns([("lead", 5), ("step", 20), ("step", 3)])
-    assert len(set(map(id, iterators[count:]))) == 3
-    every = [number for each in seen for number in each]
-    assert every == [number % 7 for number in range(len(every))]
+    every = [number for each in adapter.seen for number in each]
+    assert every == [number % 40 for number in range(len(every))]
+
+
+def test_what_an_adapter_does_when_it_gets_its_batches_is_timed(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, _ = with_batches(worker, monkeypatch)
+
+    def receive(own: Any, batches: Any) -> None:
+        own.now += 7_000_000
+        vars(own)["given"] = batches
+
+    monkeypatch.setattr(Batches, "batches", property(lambda own: own.given, receive), raising=False)
+    made.take_turns([("step", 20), ("step", 20)])
+    assert made.measured.ns == [27_000_000] * 2
 
 
 def test_a_lead_in_starts_on_the_same_scale_as_the_rest_of_the_warm_up(
