@@ -6,6 +6,7 @@ Errors: ``UnknownName`` and ``UsageError`` (exit 2) for names and settings that 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -100,9 +101,16 @@ def preset_settings(name: str, backend: Backend, family: str) -> dict[str, str]:
 def same_work(cell: Cell) -> bool:
     """May the cell do the work of its family's reference? Not with another engine, or with
     settings that change the work."""
-    backend = of_record(cell.backend)
-    changing = {each.name for each in backend.settings if each.changes_work}
-    return not backend.own_engine and not changing & cell.own_settings.keys()
+    return not of_record(cell.backend).own_engine and not changing_settings(cell)
+
+
+def changing_settings(cell: Cell) -> dict[str, tuple[Any, Any]]:
+    """The settings of its own with which a step computes something else: default and value."""
+    return {
+        each.name: (each.default, cell.own_settings[each.name])
+        for each in of_record(cell.backend).settings
+        if each.changes_work and each.name in cell.own_settings
+    }
 
 
 def row_label(name: str, variant: Settings) -> str:

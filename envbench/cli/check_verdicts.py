@@ -193,7 +193,8 @@ def sentences(plan: Plan, verdicts: Verdicts) -> list[str]:
     for each in verdicts:
         name = _place(each.cell)
         if each.stages and (len(verdicts) == 1 or each.verdict != "PASS"):
-            made.append(f"{name}: {_found(each, rule)}.")
+            other = ", and its results differ (see below)" if each.different else ""
+            made.append(f"{name}: {_found(each, rule)}{other}.")
         other_pace = each.verdict == "IMPROVEMENT" or {"steps", "all steps"} & {*each.slower}
         if other_pace and each.resets * OFTEN > each.steps:
             made.append(
@@ -201,7 +202,13 @@ def sentences(plan: Plan, verdicts: Verdicts) -> list[str]:
                 f"{counted(each.resets, 'episode')}, so a change of `step` or `reset` alone is "
                 "another percentage."
             )
-        if each.different:
+        if each.different and plan.sides_are_one:
+            made.append(
+                f"{name}: the results of both sides differ at the end of {each.different:,} of the "
+                f"{each.compared:,} slices, although they are the same code: the task is not "
+                "reproducible by its seed."
+            )
+        elif each.different:
             made.append(
                 f"{name}: the candidate's observations, rewards or ends differ from the baseline's "
                 f"at the end of {each.different:,} of the {each.compared:,} slices, with the same "

@@ -95,9 +95,7 @@ class Display:
         # Before any worker is timed: the answer may be read from results.
         self.refused = {cell.key for cell in plan.cells if self.refuses(cell)}
         self.start = self.block_start = time.monotonic()
-        hashes = sorted(plan.runtimes.items())
-        sides = {(a.place, *(h for key, h in hashes if key.startswith(a.name))) for a in plan.arms}
-        if len(sides) < len(plan.arms):
+        if plan.sides_are_one:
             tell("Note: both sides are the same code. The result shows only this machine's noise.")
         self._estimate(experiment.left(plan, done))
         if self.left:

@@ -72,10 +72,17 @@ def judge(found: Verification) -> Verdict:
         audit=audit,
         lock_step=lock_step,
         differences=[
-            f"{name}: not reported"
-            if own == "unknown"
-            else f"{name}: {_shown(own)} (not {_shown(wanted)})"
-            for name, (wanted, own) in other.items()
+            *(
+                f"{name}: not reported"
+                if own == "unknown"
+                else f"{name}: {_shown(own)} (not {_shown(wanted)})"
+                for name, (wanted, own) in other.items()
+            ),
+            *(
+                f"{name}: {_shown(own)} (not {_shown(usual)})"
+                for name, (usual, own) in backends.changing_settings(cell).items()
+                if name not in other
+            ),
         ],
         refused=refused,
         unequal=same is False,
@@ -265,6 +272,8 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
 
     Where every step has to agree, a few that differ are enough.
     """
+    if standard.agreeing < 1 and any(each.p97 is None for each in found.observations):
+        standard = msgspec.structs.replace(standard, agreeing=0.9)  # a record of an older version
     usual, standard = standard, standard.of(same_engine=found.same_engine, rounded=found.rounded)
     if standard.episodes:
         return _episodes(standard, found)
@@ -312,6 +321,9 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
     exactly = "exactly" if apart == 0 else f"within {apart:.2g}{unit}{standard.in_how_many_steps}"
     environments = counted(len(found.observations), "environment")
     ends = f"{counted(found.ends, 'episode')} ended"
+    if found.within and not found.ends:
+        return None, "not decided: episodes ended only within calls of several steps"
+    ends += f" and {found.within} more within calls of several steps" if found.within else ""
     return True, f"equal {exactly}, in {found.steps:,} steps of {environments}; {ends}"
 
 

@@ -56,7 +56,7 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     # no such rule.
     same_engine: Annotated[float, Meta(ge=0)] | None = None
     # Of observations with fewer digits than the reference's, which do not show the whole state: the
-    # tolerance in 97 % of the steps. None: as for any other.
+    # tolerance in 97 of 100 steps. None: as for any other.
     rounded: Annotated[float, Meta(ge=0)] | None = None
     first: Annotated[int, Meta(ge=1)] | None = None  # numbers of an observation; None: all
     # A backend whose ``work`` has this setting reports the other numbers, too: they cannot all be
@@ -85,8 +85,8 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """What follows a distance in a sentence; "" if every step has to agree."""
         if self.agreeing == 1:
             return ""
-        half = " of half of the environments" if self.no_resets else ""
-        return f" in {100 * self.agreeing:.0f} % of the steps{half}"
+        share = "nine of ten" if self.agreeing == 0.9 else f"{100 * self.agreeing:.0f} of 100"
+        return f" in {share} steps" + (" of half of the environments" if self.no_resets else "")
 
     def apart(self, environments: Sequence[Apart]) -> float:
         """The distance that counts, of the environment in which it is largest. No step may return
@@ -95,7 +95,7 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if self.agreeing == 1 or largest >= NO_NUMBER:
             return largest
         strict = self.agreeing > 0.9
-        ordered = sorted((each.p97 if strict else None) or each.p90 for each in environments)
+        ordered = sorted((strict and each.p97) or each.p90 for each in environments)
         if not self.no_resets:
             return max(ordered, default=0.0)
         best = ordered[: len(ordered) - len(ordered) // 2]

@@ -328,6 +328,13 @@ class Plan(Strict, frozen=True, kw_only=True, tag="plan"):
         """Is it a quick look?"""
         return isinstance(self.design, RunDesign) and self.design.quick
 
+    @property
+    def sides_are_one(self) -> bool:
+        """Do two arms have the same code and the same packages?"""
+        hashes = sorted(self.runtimes.items())
+        sides = {(a.place, *(h for key, h in hashes if key.startswith(a.name))) for a in self.arms}
+        return len(sides) < len(self.arms)
+
     def design_as(self, kind: type[OneDesign]) -> OneDesign:
         """The design, of that kind; ``TypeError`` for the plan of another experiment."""
         if not isinstance(self.design, kind):

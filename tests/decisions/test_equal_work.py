@@ -473,3 +473,34 @@ def test_where_both_start_from_one_seed_the_task_may_be_the_reason_for_a_differe
         make_verification(cell=own, agreement=make_agreement(3.0), audit=audit, work={})
     )
     assert verdict.lock_step.endswith("(or the task does not repeat with its seed)")
+
+
+def test_episodes_that_end_only_within_longer_calls_are_not_enough() -> None:
+    """The reason of an end and its last reward are not compared there."""
+    exact = Standard(steps=200, tolerance=1e-9, reward_tolerance=1e-9)
+    same, text = compared(exact, make_agreement(steps=400, ends=0, within=16))
+    assert (same, text) == (None, "not decided: episodes ended only within calls of several steps")
+    same, text = compared(exact, make_agreement(steps=400, ends=4, within=16))
+    assert same is True
+    assert text.endswith("; 4 episodes ended and 16 more within calls of several steps")
+
+
+def test_a_setting_that_changes_the_work_is_a_difference() -> None:
+    cell = make_cell(settings={"actions": "constant"}, variant={"actions": "constant"})
+    assert "actions: constant (not bank)" in judge(make_verification(cell)).differences
+
+
+def test_97_of_100_steps_have_to_agree_where_the_record_has_this_quantile() -> None:
+    standard = families.get("mujoco").standards["env"]
+    close = {"median": 0.0, "p90": 1e-4, "largest": 3.0}
+    for p97, same, says in (
+        (0.5, False, "differs, by 0.5 in 97 of 100 steps"),
+        (0.01, True, "equal within 0.01 in 97 of 100 steps"),
+        (None, True, "equal within 0.0001 in nine of ten steps"),  # an older record
+    ):
+        found = make_agreement(
+            steps=1000, observations=[Apart(**close, p97=p97)] * 4, same_engine=False
+        )
+        verdict = compared(standard, found)
+        assert verdict[0] is same
+        assert verdict[1].startswith(says)

@@ -244,6 +244,9 @@ def turns(pipe: str) -> Iterator[Tuple[str, int]]:
 def describe(error: BaseException) -> str:
     """Describe an exception. A library's exception may fail to print itself."""
     try:
+        if isinstance(error, SyntaxError):  # its own text leaves out the folder
+            where = "{}, line {}".format(error.filename, error.lineno)
+            return "{}: {} ({})".format(type(error).__name__, error.msg, where)
         return "{}: {}".format(type(error).__name__, error)
     except Exception:  # noqa: BLE001 - only the description depends on it
         return type(error).__name__

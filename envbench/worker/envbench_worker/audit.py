@@ -89,6 +89,9 @@ def lock_steps(
         if (made + 1) % max(1, calls // HELD):  # a ring of arrays is overwritten later
             held.pop()
         made += stride
+        if not all(isinstance(each, np.ndarray) for each in found[:4]):
+            kinds = ", ".join(type(each).__name__ for each in found[:4])
+            raise TypeError("`last` has to return a list of NumPy arrays, not of " + kinds)
         seen, *outcome = found[:4]
         outcomes.append([np.asarray(each)[columns] for each in outcome])
         at.append(made - 1)
@@ -152,6 +155,7 @@ def restarted(
     columns: Any = None,
     emit: Optional[Emit] = None,
     choose: Optional[Choose] = None,
+    several: bool = True,
 ) -> Optional[Trace]:
     """Reset all environments, and make lock-steps. None: the library cannot.
 
@@ -160,7 +164,7 @@ def restarted(
     before = adapter.first_observations
     if before is None or adapter.reset() is None or adapter.first_observations is before:
         return None
-    return lock_steps(adapter, calls, choose is None, columns, emit, choose)
+    return lock_steps(adapter, calls, several and choose is None, columns, emit, choose)
 
 
 def with_later(adapter: Adapter, trace: Trace, emit: Emit, amount: Dict[str, Any]) -> Trace:
@@ -199,7 +203,8 @@ def with_starts(adapter: Adapter, trace: Trace) -> Trace:
 
 def with_more(adapter: Adapter, trace: Trace, emit: Emit) -> Trace:
     """Return the trace with up to ``MORE`` times as many lock-steps after a reset of all
-    environments, in calls of one and of several steps: as many as fit into ``MORE_S``.
+    environments, in calls of one and of several steps: as many as fit into ``MORE_S``. If episodes
+    ended only within calls of several steps, as many again in calls of one step.
 
     Where the reference starts from the same seed, it makes all steps, too, so these come before the
     audit. Nothing is added if the library cannot reset.
@@ -211,8 +216,12 @@ def with_more(adapter: Adapter, trace: Trace, emit: Emit) -> Trace:
     pace = (time.perf_counter() - began) / len(probe.actions)
     trace = joined(trace, probe)
     more = min(MORE * calls, int(MORE_S / pace))
-    later = restarted(adapter, more, trace.columns, emit) if more > 0 else None
-    return trace if later is None else joined(trace, later)
+    for several in (True, False):
+        hidden = not trace.ended.any() and trace.resets is not None and trace.resets.any()
+        if more > 0 and (several or hidden):
+            later = restarted(adapter, more, trace.columns, emit, several=several)
+            trace = trace if later is None else joined(trace, later)
+    return trace
 
 
 def joined(trace: Trace, later: Trace) -> Trace:

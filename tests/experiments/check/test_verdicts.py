@@ -22,7 +22,7 @@ from envbench.experiments.check.stages import (
     verdict,
 )
 from envbench.experiments.pairs import DEFAULT_PAIRS, pair_seconds, slicing
-from envbench.model import BlockRecord, Cell, PairsDesign, Protocol, Rule
+from envbench.model import ArmFact, BlockRecord, Cell, PairsDesign, Protocol, Rule
 from envbench.text import markdown as escaped
 
 CELL = make_cell("for-loop", 4)
@@ -193,7 +193,12 @@ def test_slices_with_other_results_or_ends_are_other_work() -> None:
     other = [with_results(pair, [7] * slices, [7] * (slices - 1) + [8]) for pair in pairs()]
     found = verdict(CHECK, other, CELL)
     assert (found.compared, found.different) == (8 * slices, 8)
-    assert any("or ends differ from the baseline's" in each for each in sentences(CHECK, [found]))
+    arms = [ArmFact(name=name, source=name, place=name) for name in ("baseline", "candidate")]
+    first, *more = sentences(msgspec.structs.replace(CHECK, arms=arms), [found])
+    assert first.endswith(", and its results differ (see below).")
+    assert any("or ends differ from the baseline's" in each for each in more)
+    same_code = sentences(CHECK, [found])
+    assert any("same code: the task is not reproducible by its seed" in e for e in same_code)
 
 
 def test_arms_that_are_not_at_the_same_steps_are_not_compared() -> None:
