@@ -243,6 +243,8 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
     same, text = compared(standard, found.agreement)
     if same and not found.agreement.by_run and _has_own_loop(cell):
         return None, "not decided: its `follow` was compared, not its `run` (docs/backends.md)"
+    if same and found.agreement.within and not found.agreement.ends:
+        return None, "not decided: episodes ended only within calls of several steps"
     if same is False and family.follows_by == "seed":
         return _from_a_seed(standard, found.agreement, text)
     if same and standard.episodes and found.responds is None:
@@ -321,8 +323,6 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
     exactly = "exactly" if apart == 0 else f"within {apart:.2g}{unit}{standard.in_how_many_steps}"
     environments = counted(len(found.observations), "environment")
     ends = f"{counted(found.ends, 'episode')} ended"
-    if found.within and not found.ends:
-        return None, "not decided: episodes ended only within calls of several steps"
     ends += f" and {found.within} more within calls of several steps" if found.within else ""
     return True, f"equal {exactly}, in {found.steps:,} steps of {environments}; {ends}"
 

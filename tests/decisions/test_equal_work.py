@@ -478,8 +478,11 @@ def test_where_both_start_from_one_seed_the_task_may_be_the_reason_for_a_differe
 def test_episodes_that_end_only_within_longer_calls_are_not_enough() -> None:
     """The reason of an end and its last reward are not compared there."""
     exact = Standard(steps=200, tolerance=1e-9, reward_tolerance=1e-9)
-    same, text = compared(exact, make_agreement(steps=400, ends=0, within=16))
-    assert (same, text) == (None, "not decided: episodes ended only within calls of several steps")
+    hidden = make_agreement(ends=0, within=16)
+    verdict = judge(make_verification(agreement=hidden))
+    assert verdict.lock_step == "not decided: episodes ended only within calls of several steps"
+    assert (verdict.badge, verdict.refused) == ("–", False)
+    assert compared(exact, hidden)[0] is True  # of a spot check, which is short
     same, text = compared(exact, make_agreement(steps=400, ends=4, within=16))
     assert same is True
     assert text.endswith("; 4 episodes ended and 16 more within calls of several steps")

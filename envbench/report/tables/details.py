@@ -16,11 +16,11 @@ from envbench.text import code, markdown
 # ---------------------------------------------------------------- equal work
 
 _EQUAL_WORK_NOTE = (
-    "From `envbench verify`. Audit: the steps are counted a second way. Lock-step: the reference "
+    "From `envbench verify`. Audit: steps are counted a second way. Lock-step: the reference "
     "is put into each state that the row showed, and gets its action. Differs in: settings other "
-    "than the reference's; those of a ✓ do not change the work. "
-    "✓: counted twice and equal (its figure can still be refused, for its speed); ≠: counted twice, but different work or another engine; ✗: "
-    "refused, no figure is shown; –: not shown to do equal work (docs/verify.md lists the reasons)."
+    "than the reference's; those of a ✓ do not change the work. ✓: counted twice and equal; "
+    "≠: counted twice, but different work or another engine; ✗: refused, no figure; –: not shown "
+    "to do equal work (reasons: docs/verify.md)."
 )
 
 
