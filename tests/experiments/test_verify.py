@@ -101,7 +101,7 @@ def cheats(monkeypatch: pytest.MonkeyPatch, family: Family) -> dict[str, backend
         "no-actions": "NoActions",
         "paired-seeds": "PairedSeeds",
         "only-follows": "OnlyFollows",
-        "keeps-actions": "KeepsActions",
+        "shares-actions": "SharesActions",
         "postpones": "Postpones",
         **(OF_GAMES if family == "atari" else OF_PHYSICS),
     }
@@ -152,7 +152,7 @@ CAUGHT = {
     "paired-seeds": ("✗", "begin differently"),
     "no-actions": ("✗", "its actions are distributed differently"),
     "only-follows": ("–", "its `follow` was compared"),
-    "keeps-actions": ("✗", "its actions depend on each other"),
+    "shares-actions": ("✗", "its actions depend on each other"),
     "postpones": ("✗", "its environments made"),
 }
 OF_FAMILY = {
