@@ -118,6 +118,8 @@ LATE = (  # what they do shows late, or in the starts of many episodes
     "never-ends", "ends-rarely", "blank-at-the-end", "ignores-at-last", "admits-to-less",
     "few-noops", "cached-noops", "cached-reset", "paired-seeds", "only-follows",
 )  # fmt: skip
+# They show only if an episode ends within a longer call: of Ant, about three do.
+BY_CHANCE = ("hides-ends", "looks-at-last-steps")
 DIFFERS = ("✗", "differs")
 CAUGHT = {
     "claims-more": ("✗", "its calls give at most"),
@@ -233,6 +235,9 @@ def test_each_cheat_is_caught_and_the_honest_one_is_not(
     assert expected.keys() == cheats.keys()
     for name, verdict in verdicts.items():
         badge, says = expected[name]
+        if verdict.badge == "✓" and name in BY_CHANCE:
+            (_, again) = verify(python, tmp_path / "again", family, ["for-loop", name])
+            verdict = judge(again)
         assert verdict.badge == badge, (name, verdict)
         assert says in verdict.audit + verdict.lock_step, name
 
