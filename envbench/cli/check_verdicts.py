@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from envbench.backends import row_label
+from envbench.cli.check_sentences import part, sentences, work
 from envbench.cli.terminal import cell_name, clock, percent, print_json, table, tell, tell_failure
-from envbench.decisions.slowdown import Stage, Stages, alarms
+from envbench.decisions.slowdown import Stage
 from envbench.engine.availability import package_differences
 from envbench.engine.campaign import Campaign
 from envbench.engine.target import Target
@@ -20,7 +20,7 @@ from envbench.errors import CELL_FAILED, INCONCLUSIVE
 from envbench.experiments.check.sources import Source
 from envbench.experiments.check.stages import CellVerdict, Sizes, overall
 from envbench.model import ArmFact, Cell, PairsDesign, Plan, Rule, digest, fields
-from envbench.text import counted, listed, printable
+from envbench.text import counted, printable
 from envbench.text import markdown as as_markdown
 
 Verdicts = Sequence[CellVerdict]
@@ -30,7 +30,6 @@ SCHEMA = 1
 HEADS = ("task", "backend", "numenv")
 IDENTITY = "machine env task backend numenv env_instances settings"
 LONGEST_NOTE = 4000  # letters of a text in the summary of a pull request
-OFTEN = 1000  # an episode in so many steps: its reset may matter
 UNSEEN, USELESS = 0.5, 0.9  # shares of speed lost if a cost doubles, and if it grows tenfold
 MEANS: dict[str, str] = {
     "PASS": "the usual pace did not slow down by the tolerance or more",
@@ -185,123 +184,6 @@ def markdown(
     )
 
 
-def sentences(plan: Plan, verdicts: Verdicts) -> list[str]:
-    """What was found, a sentence per cell: about the only one, and about each that did not pass.
-    If all of several passed, about the slowest. An alarm that did not repeat has a sentence of its
-    own."""
-    rule, made = plan.design_as(PairsDesign).rule or Rule(), []
-    for each in verdicts:
-        name = _place(each.cell)
-        if each.stages and (len(verdicts) == 1 or each.verdict != "PASS"):
-            other = ", and its results differ (see below)" if each.different else ""
-            made.append(f"{name}: {_found(each, rule)}{other}.")
-        other_pace = each.verdict == "IMPROVEMENT" or {"steps", "all steps"} & {*each.slower}
-        if other_pace and each.resets * OFTEN > each.steps:
-            made.append(
-                f"{name}: these steps contain the automatic resets of "
-                f"{counted(each.resets, 'episode')}, so a change of `step` or `reset` alone is "
-                "another percentage."
-            )
-        if each.different and plan.sides_are_one:
-            made.append(
-                f"{name}: the results of both sides differ at the end of {each.different:,} of the "
-                f"{each.compared:,} slices, although they are the same code: the task is not "
-                "reproducible by its seed."
-            )
-        elif each.different:
-            made.append(
-                f"{name}: the candidate's observations, rewards or ends differ from the baseline's "
-                f"at the end of {each.different:,} of the {each.compared:,} slices, with the same "
-                "seed and actions. Either it does other work, perhaps with another version of an "
-                "engine that reports none, or the task is not reproducible by its seed."
-            )
-        if len(each.stages) == 2 and each.verdict != "REGRESSION":
-            made.append(f"{name}: {_not_repeated(*each.stages)}")
-    if len(verdicts) > 1 and all(each.verdict == "PASS" for each in verdicts):
-        slowest = min(verdicts, key=lambda each: each.stages[-1]["steps"].ratio)
-        changed = _changed("steps", slowest.stages[-1]["steps"])
-        made.append(f"{_place(slowest.cell)} (the slowest of {len(verdicts)} cells): {changed}.")
-    return made
-
-
-def _place(cell: Cell) -> str:
-    """``On Pong-v5, For-loop at 1 environment``"""
-    label = row_label(cell.backend, cell.variant)
-    return f"On {cell.task}, {label} at {counted(cell.numenv, 'environment')}"
-
-
-def _not_repeated(first: Stages, last: Stages) -> str:
-    """Why an alarm of stage one did not count, or left the verdict open."""
-    once, again = (sorted(alarms(each), key=list(each).index) for each in (first, last))
-    found = listed([_changed(each, first[each]) for each in once])
-    repeated = listed([_changed(each, last[each]) for each in once if each in last])
-    second = f"Stage two, with as many fresh pairs and the arms exchanged: {repeated or 'unknown'}."
-    if again:
-        other = listed([_changed(each, last[each]) for each in again])
-        return f"the two stages had different alarms. Stage one: {found}. Stage two: {other}."
-    if not set(once) <= set(last):
-        return f"an alarm could not be measured again. Stage one: {found}. {second}"
-    return f"an alarm did not repeat, so it does not count. Stage one: {found}. {second}"
-
-
-def _found(found: CellVerdict, rule: Rule) -> str:
-    last = found.stages[-1]
-    if found.verdict == "PASS":
-        ruled_out = f"no slowdown of the usual pace by {percent(rule.tolerance)} or more"
-        return f"{ruled_out}: {_changed('steps', last['steps'])}"
-    if found.verdict == "REGRESSION":
-        redundant = {"all steps"} if "steps" in found.slower else set()
-        return listed(
-            [_changed(each, last[each]) for each in found.slower if each not in redundant]
-        )
-    if found.verdict == "INCONCLUSIVE":
-        open_ones = [name for name, each in last.items() if each.verdict == "INCONCLUSIVE"]
-        return "undecided: " + listed([_changed(e, last[e]) for e in open_ones or ["steps"]])
-    return _changed("steps", last["steps"])
-
-
-def _changed(name: str, stage: Stage) -> str:
-    """``steps are about 12 % slower (10 to 13 %)``, ``memory is 1.50 times the baseline's (1.42 to
-    1.58)``: with the 95 % interval."""
-    if name not in ("steps", "all steps"):
-        most, least = (1 / max(each, 1e-9) for each in stage.interval)
-        return f"{name} is {1 / stage.ratio:.2f} times the baseline's ({least:.2f} to {most:.2f})"
-    least, most = 1 - stage.interval[1], 1 - stage.interval[0]  # slower by
-    shown = f"{name} are about {_share(1 - stage.ratio)}"
-    if least <= 0 <= most:
-        return f"{shown} ({_share(most)} to {_share(least)})"
-    ends = sorted([least, most], key=abs)
-    low, high = (_percentage(each) for each in ends)
-    if low == high:  # a narrow interval needs more digits
-        low, high = (_percentage(each, more=1) for each in ends)
-    return f"{shown} ({low} to {high} %)"
-
-
-def _share(slower: float) -> str:
-    """``12 % slower``, ``0.4 % faster``."""
-    return f"{_percentage(slower)} % {'slower' if slower > 0 else 'faster'}"
-
-
-def _percentage(slower: float, more: int = 0) -> str:
-    return f"{100 * abs(slower):.{more + (abs(slower) < 0.1)}f}"
-
-
-def _part(found: CellVerdict) -> str:
-    """Which part of an episode the slices saw."""
-    if not found.resets:
-        return "no episode ended, so the steps contain no reset"
-    return f"{counted(found.resets, 'episode')} ended in {found.steps:,} steps (both arms)"
-
-
-def _work(found: CellVerdict) -> str:
-    """Do both arms the same work?"""
-    if not found.compared:
-        return ": ".join(filter(None, ["work not compared", " and ".join(found.engines)]))
-    if found.different:
-        return f"other results at the end of {found.different:,} of {found.compared:,} slices"
-    return f"equal results after each of {found.compared:,} slices"
-
-
 def _arm_json(plan: Plan, arm: ArmFact) -> dict[str, str]:
     """An arm for the document. ``worker`` is the hash of all code that its workers load."""
     own = {key: code for key, code in plan.code.items() if key.startswith(f"{arm.name}/")}
@@ -346,7 +228,7 @@ def _notes(found: CellVerdict, last: dict[str, Stage]) -> str:
             continue
         noisy = f"too noisy to judge with {stage.pairs} pairs"
         notes.append(f"{name}: {noisy if stage.detectable > USELESS else finds}")
-    notes += [_part(found), _work(found)] if found.steps else []
+    notes += [part(found), work(found)] if found.steps else []
     notes += [f"invalid slices ({reason}): {count}" for reason, count in found.invalid.items()]
     return ", ".join(notes)
 

@@ -274,9 +274,10 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
 
     Where every step has to agree, a few that differ are enough.
     """
+    usual, standard = standard, standard.of(same_engine=found.same_engine, rounded=found.rounded)
+    by_usual = standard is usual
     if standard.agreeing < 1 and any(each.p97 is None for each in found.observations):
         standard = msgspec.structs.replace(standard, agreeing=0.9)  # a record of an older version
-    usual, standard = standard, standard.of(same_engine=found.same_engine, rounded=found.rounded)
     if standard.episodes:
         return _episodes(standard, found)
     few = found.steps < standard.steps
@@ -289,7 +290,7 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
     if found.reused:
         wrong.append(OVERWRITES)
     if apart > standard.tolerance:
-        first = found.first_difference if standard is usual else None  # found by the usual rule
+        first = found.first_difference if by_usual else None
         since = f" from step {first + 1} on" if first else ""
         wrong.append(f"differs{since}, by {_amount(apart)}{unit}{standard.in_how_many_steps}")
     if standard.agreeing < 1 and (found.longer or 0.0) > standard.tolerance:

@@ -1,6 +1,6 @@
 """Pure: what environments returned step by step, as arrays. Read from a by-product of ``verify``.
 
-A trace is an ``.npz`` (``envbench_worker.audit.save``): observations (steps, environments, …),
+A trace is an ``.npz`` (``envbench_worker.traces.save``): observations (steps, environments, …),
 rewards and ended (steps, environments), the start, and what describes them.
 """
 

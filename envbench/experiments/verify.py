@@ -1,8 +1,8 @@
 """``verify``: do the backends do the same work? One block per backend, with its reference.
 
 The backend steps freely. Before each of its steps, the reference is put into the state that the
-backend showed, and then gets the same action. The backend's steps are counted twice
-(``envbench_worker.audit``). ``envbench.decisions`` compares the traces and settings.
+backend showed, and then gets the same action (``envbench_worker.traces``). The backend's steps are
+counted twice (``envbench_worker.audit``). ``envbench.decisions`` compares the traces and settings.
 """
 
 from __future__ import annotations

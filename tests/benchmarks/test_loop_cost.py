@@ -110,3 +110,18 @@ def test_the_loop_adds_less_than_a_microsecond_per_step_and_a_millisecond_per_wi
     assert found.pop("window_us") < 1000
     assert list(found) == ["for-loop and subprocess", "envpool-sync", "envpool-async"]
     assert all(nanoseconds < 1000 for nanoseconds in found.values())
+
+
+@pytest.mark.slow
+def test_the_cost_of_the_order_of_actions_is_one_document_per_cell() -> None:
+    words = ["--pairs", "4", "--slice", "0.02", "--env", "classic_control"]
+    done = subprocess.run(
+        [sys.executable, BENCHMARKS / "order_cost.py", *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [each["backend"] for each in found] == ["for-loop", "envpool-sync"]
+    assert all(each["interval"][0] < each["ratio"] < each["interval"][1] for each in found)

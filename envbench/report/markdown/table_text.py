@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from itertools import pairwise
 
-from envbench.report.tables.footnotes import OPENING, OTHERS
+from envbench.report.tables.note import OPENING, OTHERS
 from envbench.report.tables.table import JOINED, TIE, Entry, Existing, Table, letters, marks
 
 _DELIMITER = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*")

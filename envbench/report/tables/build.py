@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from envbench import backends
 from envbench.decisions.ranking import best_of_columns
 from envbench.report.machine_results import MachineResults, backend_order
-from envbench.report.tables import footnotes
+from envbench.report.tables import footnotes, note
 from envbench.report.tables.costs import COSTS, usual_costs
 from envbench.report.tables.table import Entry, Existing, Row, Table, bare, grid
 from envbench.results.measured_cells import Measured
@@ -52,7 +52,7 @@ def build(results: MachineResults, existing: Existing) -> Table:
         heading=markdown(results.heading),
         columns=[name for name, _ in columns],
         rows=rows,
-        note=footnotes.of_table(results, others=has_own_figures),
+        note=note.of_table(results, others=has_own_figures),
         existing=existing,
     )
 
@@ -207,6 +207,6 @@ def build_published(results: MachineResults, existing: Existing) -> Table:
         heading=markdown(results.published_heading),
         columns=[str(numenv) for numenv in sorted(best)],
         rows=grid(labels, sorted(best), known),
-        note=footnotes.of_published(figures, sources),
+        note=note.of_published(figures, sources),
         existing=Existing(before=existing.before, after=existing.after),
     )

@@ -19,16 +19,8 @@ from envbench.report.conclusion import (
     leading,
 )
 from envbench.report.machine_results import MachineResults, family_title
-from envbench.report.tables.footnotes import (
-    NOT_RANKED,
-    ONE_SESSION,
-    OPENING,
-    TIES,
-    of_doubt,
-    of_entry,
-    of_other_session,
-    quick,
-)
+from envbench.report.tables.footnotes import of_doubt, of_entry, of_other_session, quick
+from envbench.report.tables.note import NOT_RANKED, ONE_SESSION, OPENING, TIES
 from envbench.report.tables.table import TIE, Entry, Table, entries, grid
 from envbench.results.measured_cells import Measured
 from envbench.text import counted, listed, markdown, rounded

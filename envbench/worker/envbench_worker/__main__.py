@@ -142,25 +142,25 @@ class Worker:
         An adapter that can be followed only to verify gets new environments. A plugin's steps are
         followed by more starts, because its author decides how it resets while it is measured.
         """
-        from envbench_worker import audit
+        from envbench_worker import traces
 
         steps, by_state = self.job["spot"], self.job["follows_by"] == "state"
         starts = by_state and not self._is_own()
 
         def save(trace: Optional[Trace]) -> None:
             if trace is not None:
-                more = audit.with_starts(self.adapter, trace) if starts else trace
-                audit.save(more, self.folder)
+                more = traces.with_starts(self.adapter, trace) if starts else trace
+                traces.save(more, self.folder)
 
         def later(pace: float) -> None:
             fitting = max(2, min(steps, int(LONGEST_SPOT_NS / pace)))
             with contextlib.suppress(Exception):  # then there is no check
-                save(audit.restarted(self.adapter, fitting))
+                save(traces.restarted(self.adapter, fitting))
 
-        if by_state and audit.waits(self.adapter):
+        if by_state and traces.waits(self.adapter):
             return later
         try:
-            trace = audit.lock_steps(self.adapter, steps, several=by_state)
+            trace = traces.lock_steps(self.adapter, steps, several=by_state)
         except Exception:  # noqa: BLE001 - then there is no check
             with contextlib.suppress(Exception):
                 self.adapter.close()
@@ -176,25 +176,25 @@ class Worker:
 
     def verify(self, adapter: Adapter) -> Dict[str, Any]:
         """Step the environments, or predict another's steps. Then count steps in two ways."""
-        from envbench_worker import audit
+        from envbench_worker import audit, traces
 
         amount = self.job["verify"]
         self.enter("first_step")
         adapter.compile()
         adapter.prepare()
-        given = audit.given(self.folder)
+        given = traces.given(self.folder)
         trace = adapter.predict(given) if given is not None else None
         if trace is None:
-            trace = audit.lock_steps(adapter, amount["lock_steps"], amount["several"])
+            trace = traces.lock_steps(adapter, amount["lock_steps"], amount["several"])
             if trace is not None and self.job["follows_by"] == "seed":
-                trace = audit.with_more(adapter, trace, self.emit)
+                trace = traces.with_more(adapter, trace, self.emit)
         self.enter("measure")
         before = audit.seen_resets()
         counts = audit.count_twice(adapter, amount["audit_calls"], self.emit, own=self._is_own())
         if trace is not None:
             if self.job["follows_by"] == "state" and given is None:
-                trace = audit.with_later(adapter, trace, self.emit, amount)
-            audit.save(trace, self.folder)
+                trace = traces.with_later(adapter, trace, self.emit, amount)
+            traces.save(trace, self.folder)
         counts.update(audit.resets_twice(counts["resets"], trace, before, self.job["numenv"]))
         return {"audit": counts, "facts": facts_of(adapter)}
 

@@ -11,7 +11,8 @@ from helpers.pair_factories import MS, make_pair, make_trial, pairs_plan, target
 from helpers.record_factories import make_cell, make_failure, make_windows
 
 from envbench.backends import registry
-from envbench.cli.check_verdicts import EXIT_CODES, document, markdown, sentences
+from envbench.cli.check_sentences import sentences
+from envbench.cli.check_verdicts import EXIT_CODES, document, markdown
 from envbench.errors import UsageError
 from envbench.experiments.check.stages import (
     MOST_PRECISE_PAIRS,

@@ -20,7 +20,7 @@ from envbench.decisions.equal_work import judge
 from envbench.machine import Match, Profile, Table
 from envbench.model import Audit, Fingerprint, Plan, Run, digest
 from envbench.report.machine_results import MachineResults, machine_results
-from envbench.report.tables import footnotes
+from envbench.report.tables import footnotes, note
 from envbench.results.measured_cells import Verified
 from envbench.results.selection import select
 from envbench.text import markdown
@@ -39,8 +39,8 @@ def results_of(*records: Any) -> MachineResults:
     return found
 
 
-def note(*records: Any) -> str:
-    return footnotes.of_table(results_of(*records))
+def note_of(*records: Any) -> str:
+    return note.of_table(results_of(*records))
 
 
 def plan(day: int, *cells: tuple[str, int], **given: Any) -> list[Any]:
@@ -54,16 +54,16 @@ def plan(day: int, *cells: tuple[str, int], **given: Any) -> list[Any]:
 # ---------------------------------------------------------------- the note under a table
 
 
-ALTERNATED = f"{footnotes.ADJUSTED} {footnotes.COMPARES}"
-UNKNOWN = footnotes.UNKNOWN_DAY
+ALTERNATED = f"{note.ADJUSTED} {note.COMPARES}"
+UNKNOWN = note.UNKNOWN_DAY
 ALONE = "± is the 95 % interval of the cell alone"
 
 
 def test_a_table_of_one_session_has_one_date_and_no_figure_of_another_session() -> None:
     records = plan(20, ("for-loop", 1), ("envpool-sync", 8))
-    said = note(*records)
+    said = note_of(*records)
     assert said.endswith("12 CPUs, 2025-11-20.")
-    assert f"{ALTERNATED}; {UNKNOWN} {footnotes.TIES}" in said
+    assert f"{ALTERNATED}; {UNKNOWN} {note.TIES}" in said
     assert ALONE not in said
     found = results_of(*records)
     assert [footnotes.of_entry(each, found) for each in found.measured] == [[], []]
@@ -88,7 +88,7 @@ def test_figures_of_other_sessions_have_a_footnote_with_the_day() -> None:
             "Measured in another session (2025-11-21): it is not ranked with the others."
         ]
     }
-    said = footnotes.of_table(found)
+    said = note.of_table(found)
     assert "2025-11-20 to 2025-11-21." in said
     assert f"A cell that alternated with no other one is not ranked. Its {ALONE}" in said
 
@@ -120,18 +120,18 @@ def test_a_session_past_midnight_has_the_day_of_its_last_run() -> None:
 
 
 def test_the_note_says_where_no_cell_alternated() -> None:
-    said = note(*plan(20, ("for-loop", 1), ("envpool-sync", 8), alternate=False))
+    said = note_of(*plan(20, ("for-loop", 1), ("envpool-sync", 8), alternate=False))
     assert f"No cell alternated with another one, so none is ranked. {ALONE}; {UNKNOWN}" in said
     assert "≈" not in said
     assert "Bold" not in said
 
 
 def test_the_note_says_that_no_figure_has_an_interval() -> None:
-    said = note(*plan(20, ("for-loop", 1), ("envpool-sync", 8), repeats=4))
+    said = note_of(*plan(20, ("for-loop", 1), ("envpool-sync", 8), repeats=4))
     # Blocks of two rounds or more are enough to compare cells that alternated.
     assert ALTERNATED in said
     for alternate in (True, False):
-        once = note(*plan(20, ("for-loop", 1), ("subprocess", 1), repeats=1, alternate=alternate))
+        once = note_of(*plan(20, ("for-loop", 1), ("subprocess", 1), repeats=1, alternate=alternate))
         assert "No figure has an interval." in once
         assert "±" not in once
 
@@ -140,15 +140,15 @@ def test_the_note_says_how_far_sessions_of_the_host_differ() -> None:
     """A cell whose sessions differ by 2 %: with two degrees of freedom, 6 % are possible."""
     again = [measured_plan({("for-loop", 1): n}, plan_id=f"{n}") for n in (1000, 1020, 1010)]
     says = "Measured on another day, a figure can differ by up to 6 % (in 95 of 100 cases, "
-    assert f"{says}estimated from 3 sessions)." in note(*again[0], *again[1], *again[2])
+    assert f"{says}estimated from 3 sessions)." in note_of(*again[0], *again[1], *again[2])
     assert (
         "Between 2 sessions, figures differed by 2 %. These are too few to say how far they can "
         "differ on another day."
-    ) in note(*again[0], *again[1])
-    assert UNKNOWN in note(*again[0])
-    known = note(*again[0], *again[1])
+    ) in note_of(*again[0], *again[1])
+    assert UNKNOWN in note_of(*again[0])
+    known = note_of(*again[0], *again[1])
     assert UNKNOWN not in known
-    assert footnotes.ONE_SESSION in known or ALONE in known
+    assert note.ONE_SESSION in known or ALONE in known
     # It does not concern another host, whose cells were measured once.
     elsewhere = measured_plan(
         {("for-loop", 1): 9}, cell={"env": "mujoco", "task": "Ant-v3"}, fingerprint=digest(OTHER)
@@ -156,7 +156,7 @@ def test_the_note_says_how_far_sessions_of_the_host_differ() -> None:
     found = machine_results(
         select([*again[0], *again[1], *again[2], *elsewhere]), {"laptop": PROFILE}
     )
-    said = {name: footnotes.of_table(each) for name, each in found.items() if each.measured}
+    said = {name: note.of_table(each) for name, each in found.items() if each.measured}
     assert {name: says in each for name, each in said.items()} == {
         "Atari - Laptop": True, "Mujoco - Laptop": False,
     }  # fmt: skip
@@ -164,7 +164,7 @@ def test_the_note_says_how_far_sessions_of_the_host_differ() -> None:
 
 def test_a_bound_of_more_than_100_per_cent_is_not_shown() -> None:
     again = [measured_plan({("for-loop", 1): n}, plan_id=f"{n}") for n in (1000, 3000, 1500)]
-    said = note(*again[0], *again[1], *again[2])
+    said = note_of(*again[0], *again[1], *again[2])
     assert "up to" not in said
     assert "These are too few to say how far they can differ on another day." in said
 
@@ -172,21 +172,21 @@ def test_a_bound_of_more_than_100_per_cent_is_not_shown() -> None:
 def test_the_note_says_if_no_cell_was_spot_checked() -> None:
     none = "No cell was spot-checked."
     cells = {("for-loop", 1): 9, ("subprocess", 1): 8}
-    assert none in note(*measured_plan(cells))
-    assert none not in note(*measured_plan(cells, quick=True, repeats=1))
+    assert none in note_of(*measured_plan(cells))
+    assert none not in note_of(*measured_plan(cells, quick=True, repeats=1))
 
 
 def test_a_note_of_plain_figures_explains_ties_and_no_intervals() -> None:
     def plain(*records: Any) -> str:
         found = machine_results(select(records), {"laptop": PROFILE}, plain=True)
-        return footnotes.of_table(found["Atari - Laptop"])
+        return note.of_table(found["Atari - Laptop"])
 
     said = plain(*plan(20, ("for-loop", 1), ("subprocess", 1)))
-    assert f"{footnotes.TIES} {footnotes.PLAIN}" in said
+    assert f"{note.TIES} {note.PLAIN}" in said
     said = plain(*measured_plan({("for-loop", 1): 10, ("subprocess", 1): 20}))
     assert "≈" not in said
     assert "±" not in said
-    assert footnotes.PLAIN in said  # the faster one is bold
+    assert note.PLAIN in said  # the faster one is bold
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_the_note_names_the_rows_verified_with_other_packages(
         make_verification(make_cell(name), verification_id=name, runtime=runtime, worker="worker")
         for name, runtime in zip(("for-loop", "subprocess"), runtimes, strict=True)
     ]
-    said = note(*plan(20, ("for-loop", 1), ("subprocess", 1)), *findings)
+    said = note_of(*plan(20, ("for-loop", 1), ("subprocess", 1)), *findings)
     changed = f"For {rows}: the packages or envbench changed between measuring and verifying."
     assert changed in said
 
@@ -216,7 +216,7 @@ def ceiling(**given: Any) -> list[Any]:
 @pytest.mark.parametrize(("speed", "explained"), [(199, False), (200, False), (201, True)])
 def test_only_a_figure_above_the_ceiling_is_explained(speed: int, explained: bool) -> None:
     rows = measured_plan({("for-loop", 1): 100, ("envpool-async", 8): speed})
-    said = note(*rows, *ceiling())
+    said = note_of(*rows, *ceiling())
     assert "Ceiling: ALE alone, on 12 cores: 3,200.0 ±0 % FPS (2025-11-20)." in said
     why = "A share over 100 % comes from another engine, lower precision, drift or noise."
     assert (why in said) is explained
@@ -236,8 +236,8 @@ def test_the_ceiling_is_said_with_its_cores(states: int, cell: dict[str, Any], s
     rows = plan(20, ("for-loop", 1), cell=cell)
     top = {("ceiling", states): 200}
     found = measured_plan(top, plan_id="top", cell={**cell, "kind": "ceiling"})
-    assert says in note(*rows, *found)
-    assert "Ceiling" not in note(*rows)
+    assert says in note_of(*rows, *found)
+    assert "Ceiling" not in note_of(*rows)
 
 
 def test_a_ceiling_has_all_footnotes_of_a_figure_except_that_it_was_alone_in_its_session() -> None:
@@ -251,7 +251,7 @@ def test_a_ceiling_has_all_footnotes_of_a_figure_except_that_it_was_alone_in_its
     found = results_of(*rows, *top).ceiling
     assert found is not None
     assert found.summary.flags == ["one-go", "unsteady"]
-    said = note(*rows, *top)
+    said = note_of(*rows, *top)
     assert footnotes.FLAGS["unsteady"] in said
     assert footnotes.FLAGS["one-go"] not in said
 
@@ -269,7 +269,7 @@ def test_the_note_names_rows_with_one_pool_because_the_machine_has_one_node(
     backend: str, processes: list[int] | None, single: bool
 ) -> None:
     facts = {"processes": processes} if processes is not None else {}
-    said = note(*plan(20, (backend, 8), run={"facts": facts}))
+    said = note_of(*plan(20, (backend, 8), run={"facts": facts}))
     says = "EnvPool (numa+async) uses a single pool: the machine has one NUMA node."
     assert (says in said) is single
     assert ("single pool" in said) is single

@@ -27,7 +27,7 @@ from envbench.model import Audit, Histogram, Load, Returns, Run, Times, Verifica
 from envbench.report.contents import block_contents
 from envbench.report.markdown.document import block_text, extended, filled, fresh
 from envbench.report.markdown.table_text import split_row
-from envbench.report.tables.footnotes import NOT_RANKED, TIES
+from envbench.report.tables.note import NOT_RANKED, TIES
 from envbench.results.measured_cells import Location
 from envbench.results.selection import select
 

@@ -24,7 +24,7 @@ from envbench.report.machine_results import machine_results
 from envbench.report.markdown.blocks import find
 from envbench.report.markdown.document import block_text, extended, filled, fresh
 from envbench.report.markdown.table_text import render, split_row
-from envbench.report.tables import footnotes
+from envbench.report.tables import footnotes, note
 from envbench.report.tables.costs import FIRST_STEP, cost_texts
 from envbench.report.tables.table import Entry, Existing
 from envbench.report.tables.table import Table as Rows
@@ -361,7 +361,7 @@ def test_a_figure_without_a_record_is_not_bold_and_has_a_footnote(plain, shown):
         "96.00" if plain else "96.000 ±0 %", f"{shown}<sup>a</sup>",
     ]  # fmt: skip
     assert f"<sup>a</sup> {NO_RECORD}" in left
-    assert footnotes.OTHERS not in left
+    assert note.OTHERS not in left
     assert update(left, gone) == left
     again = update(left, measured_plan(whole))
     assert grid(again)["For-loop"][1] == f"**{shown}**"

@@ -249,7 +249,7 @@ def test_environments_that_start_apart_are_not_said_to_ignore_their_actions(
     order = job(worker, own.name, task="Pendulum-v1")._replace(family_code=code, numenv=2)
     adapter = worker("adapters.gymnasium.for_loop").ForLoop(order)
     adapter.build()
-    found = worker("worker.audit").lock_steps(adapter, steps)
+    found = worker("worker.traces").lock_steps(adapter, steps)
     trace = Trace(**{name: getattr(found, name) for name in ARRAYS})
     assert responds(trace, 0) is not False
 
@@ -322,7 +322,7 @@ def test_of_many_environments_a_random_choice_is_compared_with_its_own_actions(w
     )
     own = worker("adapters.gymnasium.for_loop").ForLoop(order._replace(numenv=many))
     own.build()
-    trace = worker("worker.audit").lock_steps(own, 40)
+    trace = worker("worker.traces").lock_steps(own, 40)
     assert trace.rewards.shape == (40, most)
     assert trace.observations.shape == (40, most, 4)
     assert len(set(trace.columns.tolist())) == most < many
@@ -374,11 +374,11 @@ FOLLOWED = [
     [("classic_control", "CartPole-v1"), pytest.param("mujoco", "Ant-v3", marks=slow)],
 )
 def test_the_last_part_leads_to_the_time_limit(worker: Any, family: str, task: str) -> None:
-    audit, data = worker("worker.audit"), families.get(family)
+    traces, data = worker("worker.traces"), families.get(family)
     own = in_process(worker, family, task)
-    whole = audit.lock_steps(own, 100)
+    whole = traces.lock_steps(own, 100)
     amount = {"limit": data.time_limit("env", task), "lasting": data.lasting}
-    found = audit.with_later(own, whole, lambda event: None, amount)
+    found = traces.with_later(own, whole, lambda event: None, amount)
     agreement = against_the_reference(worker, found, family, task)
     numenv = found.rewards.shape[1]
     assert (agreement.limits, agreement.other_limits) == (numenv, 0)
@@ -395,16 +395,16 @@ def test_the_last_part_leads_to_the_time_limit(worker: Any, family: str, task: s
 def test_the_reference_follows_calls_of_several_steps_after_a_reset(
     worker: Any, family: str, task: str
 ) -> None:
-    audit = worker("worker.audit")
+    traces = worker("worker.traces")
     own = in_process(worker, family, task)
-    whole = audit.lock_steps(own, 220)
+    whole = traces.lock_steps(own, 220)
     own.run(57)
-    found = audit.with_later(own, whole, lambda event: None, {"limit": 0})
+    found = traces.with_later(own, whole, lambda event: None, {"limit": 0})
     calls = np.diff(found.at)
     assert (calls[:220] == 1).all()
     assert calls.max() > 1
     resets = np.flatnonzero(found.restarted)
-    assert (resets[0], len(resets)) == (220, 1 + audit.STARTS)
+    assert (resets[0], len(resets)) == (220, 1 + traces.STARTS)
     standard = families.get(family).standards["env"]
     agreement = against_the_reference(worker, found, family, task)
     assert agreement.other_ends == 0
@@ -423,7 +423,7 @@ def test_a_backend_that_makes_fewer_steps_in_longer_calls_differs(
     own = in_process(worker, family, task)
     run = own.run
     own.run = lambda calls: run(max(1, calls // 2))
-    found = worker("worker.audit").lock_steps(own, 100, several=True)
+    found = worker("worker.traces").lock_steps(own, 100, several=True)
     agreement = against_the_reference(worker, found, family, task)
     assert largest(agreement.observations) > families.get(family).standards["env"].tolerance
 
@@ -434,7 +434,7 @@ def largest(environments: Any) -> float:
 
 def test_a_time_limit_is_not_the_end_of_a_task(worker: Any) -> None:
     task = "classic_control", "MountainCar-v0"
-    found = worker("worker.audit").lock_steps(in_process(worker, *task), 220)
+    found = worker("worker.traces").lock_steps(in_process(worker, *task), 220)
     assert (found.ended.sum(), found.truncated.sum()) == (3, 3)
     assert against_the_reference(worker, found, *task).other_ends == 0
     swapped = found._replace(truncated=np.zeros_like(found.truncated))
@@ -442,14 +442,14 @@ def test_a_time_limit_is_not_the_end_of_a_task(worker: Any) -> None:
 
 
 def test_an_array_that_is_overwritten_later_is_noticed(worker: Any) -> None:
-    audit = worker("worker.audit")
+    traces = worker("worker.traces")
     order = job(worker, "classic_control", "measure", "CartPole-v1")
     order = order._replace(
         family_code=families.get("classic_control").worker, numenv=2, env_instances=2
     )
     own = worker("adapters.gymnasium.for_loop").ForLoop(order)
     own.build()
-    assert not audit.lock_steps(own, 40).reused
+    assert not traces.lock_steps(own, 40).reused
     ring, step, turn = [np.zeros((2, 4), np.float32) for _ in range(3)], own.envs.step, [0]
 
     def overwriting(actions: Any) -> Any:
@@ -459,4 +459,4 @@ def test_an_array_that_is_overwritten_later_is_noticed(worker: Any) -> None:
         return (ring[turn[0]], *found[1:])
 
     own.envs.step = overwriting
-    assert audit.lock_steps(own, 40).reused
+    assert traces.lock_steps(own, 40).reused

@@ -106,12 +106,12 @@ def test_environments_that_never_reset_are_refused_with_the_reason() -> None:
 
 def test_a_trace_says_if_a_step_that_ends_an_episode_also_resets() -> None:
     from envbench_families.base import Counted, Family
-    from envbench_worker import audit
+    from envbench_worker import traces
 
     one = partial(lambda: Counted(gymnasium.make("CartPole-v1"), Family(job("verify"))))
     envs = SyncVectorEnv([one] * NUMENV, autoreset_mode=AutoresetMode.SAME_STEP)
     ours = adapter(envs, "verify")
-    assert audit.lock_steps(ours, 10).same_step
+    assert traces.lock_steps(ours, 10).same_step
     assert ours.run(100).steps == 100 * NUMENV
 
 
