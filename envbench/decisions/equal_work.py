@@ -105,6 +105,21 @@ def claims(cell: Cell, other: Differences, *, same_engine: bool) -> bool:
     return known and same_engine and not other.keys() - {*family.reported}
 
 
+def followed(cell: Cell) -> bool:
+    """Can the reference follow the steps of this cell while it is measured (a spot check)?
+
+    Of users' own tasks, only plugins are followed: their seed may not fix them, and built-in
+    backends do not need it.
+    """
+    family, backend = families.of_record(cell.env), backends.of_record(cell.backend)
+    standard = family.standard(cell.kind, cell.task)
+    if standard is None or standard.episodes or cell.backend == standard.reference:
+        return False
+    if cell.task in family.odd_resets or family.uncompared(cell.kind, cell.task):
+        return False
+    return backends.same_work(cell) and not (family.own_tasks and backends.is_built_in(backend.name))
+
+
 def spot_check(
     cell: Cell, work: Mapping[str, Any], found: Agreement
 ) -> tuple[bool | None, str, bool]:
@@ -128,6 +143,8 @@ def spot_check(
     if backends.is_built_in(cell.backend):
         found = msgspec.structs.replace(found, p_values={})
     same, text = compared(few, found)
+    if same is False and families.of_record(cell.env).follows_by == "seed":
+        same, text = _from_a_seed(few, found, text)
     other = differences(cell.env, cell.kind, work, task=cell.task)
     return same, text, same is False and claims(cell, other, same_engine=found.same_engine)
 
@@ -295,6 +312,9 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
         wrong.append(f"differs{since}, by {_amount(apart)}{unit}{standard.in_how_many_steps}")
     if standard.agreeing < 1 and (found.longer or 0.0) > standard.tolerance:
         wrong.append(f"differs by {found.longer:.2g}{unit} after calls of several steps")
+    beside = 0.0 if found.rounded or not found.same_engine else found.beside or 0.0
+    if standard.beside is not None and beside > standard.beside:
+        wrong.append(f"differs by {_amount(beside)} in the numbers that follow the state")
     if reward > standard.reward_tolerance:
         wrong.append(f"differs by {_amount(reward)} in the reward{standard.in_how_many_steps}")
     if found.other_ends > standard.other_ends(found.ends + found.reference_ends):

@@ -26,7 +26,8 @@ class Trace:
     ``restarted``: in these rows envbench reset all environments. ``resets``: how many resets the
     backend counted in each row; of the reference, how many episodes end within it. ``truncated``: a
     time limit alone ended the episode. ``columns``: which environments these are. ``actions``: what
-    they got.
+    they got. ``over``: it begins in the middle of episodes, and in these environments the step
+    before it ended one, (environments,).
     ``by_run``: the backend's ``run`` made the steps. ``chosen``: from this row on, actions are such
     that episodes last until their time limit. Of the reference, ``actions`` are from its own
     bank, ``begun`` says how the trace's episodes began, (count, …), and ``starts`` how its own do.
@@ -45,6 +46,7 @@ class Trace:
     restarted: Array | None = None
     resets: Array | None = None
     truncated: Array | None = None
+    over: Array | None = None
     columns: Array | None = None
     actions: Array | None = None
     by_run: bool = False
@@ -72,7 +74,8 @@ class Trace:
         """Where an observation is the first of an episode, (steps, environments)."""
         import numpy as np
 
-        after: Array = np.concatenate([np.zeros_like(self.ended[:1]), self.ended[:-1]])
+        before = np.zeros_like(self.ended[:1]) if self.over is None else self.over[None]
+        after: Array = np.concatenate([before, self.ended[:-1]])
         found: Array = self.ended if self.same_step else after
         if self.restarted is not None:
             found = found | self.restarted[:, None]
@@ -115,7 +118,7 @@ def read_trace(raw: bytes) -> Trace:
             at, restarted, resets = (arrays.get(name) for name in ("at", "restarted", "resets"))
             rows = {"at": at, "restarted": None if restarted is None else restarted != 0}
             rows["resets"] = resets
-            more = {name: arrays.get(name) for name in ("columns", "actions", "truncated")}
+            more = {name: arrays.get(name) for name in ("columns", "actions", "truncated", "over")}
             chosen = None if "chosen" not in arrays else int(arrays["chosen"])
     except (
         OSError,
@@ -141,6 +144,10 @@ def read_trace(raw: bytes) -> Trace:
         raise ValueError("a description of the rows of a trace does not have one entry per row")
     if chosen is not None and not 0 <= chosen < len(found["rewards"]):
         raise ValueError("the last part of a trace begins outside of it")
+    if more["over"] is not None:
+        more["over"] = more["over"] != 0
+        if more["over"].shape != rewards[1:]:
+            raise ValueError("the start of a trace does not say how each environment begins")
     if more["truncated"] is not None and more["truncated"].shape != rewards:
         raise ValueError("the arrays of a trace differ in steps or environments")
     return Trace(

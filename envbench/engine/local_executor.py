@@ -171,7 +171,7 @@ class _Recording:
             self.traces[side] = trace = read_trace(reply.trace)
             if reference is not None and standard is not None:
                 its = self.traces[reference], self.replies[reference]
-                agreement = lock_step.compared(trial, standard, (trace, reply), its)
+                agreement = lock_step.agreement_of(trial, standard, (trace, reply), its)
                 if family.follows_by == "seed" and not compared(standard, agreement)[0]:
                     agreement = replace(agreement, repeats=self._repeats(reference, reply.trace))
             judged = family.own_tasks or (agreement and standard and not standard.episodes)

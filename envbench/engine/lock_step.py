@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from envbench import backends
 from envbench.backends.specification import with_role
 from envbench.decisions import traces
-from envbench.decisions.equal_work import one_engine
+from envbench.decisions.equal_work import compared, one_engine
 from envbench.decisions.trace_file import Trace, read_trace
 from envbench.engine.availability import Arm, Arms, own_runtime
 from envbench.engine.target import reference_of
@@ -49,9 +49,12 @@ def spot_check(trial: Trial, reply: Reply, arms: Arms) -> Agreement | None:
     standard = target.family.standard(target.cell.kind, target.cell.task) or Standard()
     try:
         own, predicted = (read_trace(each) for each in (reply.trace, found.trace))
-        agreement = compared(trial, standard, (own, reply), (predicted, found))
+        agreement = agreement_of(trial, standard, (own, reply), (predicted, found))
     except UNUSABLE:
         return lacking
+    if target.family.follows_by == "seed" and not compared(standard, agreement)[0]:
+        again = repeats(follower, replace(arm, target=target), reply.trace, predicted)
+        agreement = replace(agreement, repeats=again)
     return agreement if agreement.steps >= _fewest(trial, reply) else lacking
 
 
@@ -63,20 +66,20 @@ def _fewest(trial: Trial, reply: Reply) -> float:
     return min(trial.spot, LONGEST_SPOT_NS / max(pace, 1.0)) / 4
 
 
-def compared(
+def agreement_of(
     trial: Trial, standard: Standard, own: tuple[Trace, Reply], reference: tuple[Trace, Reply]
 ) -> Agreement:
     """How far a trial is from its reference, by the traces and by what both report. An error of
     ``UNUSABLE`` if the traces cannot be compared.
 
-    Observations count as rounded only if the backend reports that type. Zeros count as hollow only
-    if the backend claims to compute those numbers."""
+    Observations count as rounded only if the backend reports that type. Zeros count as hollow unless
+    the backend says that it does not compute those numbers."""
     (trace, reply), (predicted, its_reply) = own, reference
     agreement = traces.compare(standard, predicted, trace)
     reported = reply.facts.get("work")
     work = reported if isinstance(reported, dict) else {}
     same_type = work.get("observation_dtype") == str(trace.observations.dtype)
-    promised = work.get(standard.promised_by) is True
+    promised = work.get(standard.promised_by) is not False
     source = with_role(backends.of_record(trial.cell.backend), "actions")
     usual = source is None or trial.cell.settings.get(source.name, source.default) == source.default
     return replace(
@@ -97,8 +100,7 @@ def repeats(trial: Trial, arm: Arm, given: bytes, first: Trace) -> bool:
         again = read_trace(found.trace or b"")
     except UNUSABLE:  # or it failed
         return False
-    pairs = zip((again.start, again.observations), (first.start, first.observations), strict=True)
-    return all(one.tobytes() == other.tobytes() for one, other in pairs)
+    return traces.identical(again, first)
 
 
 def responds(trial: Trial, reply: Reply, arm: Arm) -> bool | None:

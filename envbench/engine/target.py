@@ -14,6 +14,7 @@ from envbench import backends, families
 from envbench.backends import Backend, resolve_settings
 from envbench.backends.builtin import KERNEL
 from envbench.backends.specification import check_shares
+from envbench.decisions.equal_work import followed
 from envbench.families.family import EnvFamily
 from envbench.model import Cell, Family
 
@@ -71,26 +72,22 @@ def target_of(cell: Cell) -> Target:
 
 
 def reference_of(cell: Cell) -> Target | None:
-    """Return the reference that follows this cell step by step; None if there is none.
-
-    A cell with settings of its own is compared by ``envbench verify`` only.
-    """
-    family = families.get(cell.env)
-    standard = family.standards.get(cell.kind)
-    if standard is None or standard.episodes or cell.variant:
-        return None
-    reference, own = (backends.registry().get(e) for e in (standard.reference, cell.backend))
-    if reference is None or own is None or own is reference or own.own_engine:
-        return None
-    if cell.task in family.odd_resets or cell.env not in reference.families:
-        return None
-    if family.uncompared(cell.kind, cell.task):
-        return None
-    if family.own_tasks:  # their observations may be large, and their seed may not fix them
+    """Return the reference that follows this cell while it is measured; None if there is none."""
+    standard = families.get(cell.env).standards.get(cell.kind)
+    reference = backends.registry().get(standard.reference) if standard else None
+    if reference is None or cell.env not in reference.families or not followed(cell):
         return None
     settings, _ = resolve_settings(reference, cell.env, {}, cell.task)
     traced = min(cell.numenv, MOST_TRACED)
-    values = {
-        "backend": reference.name, "numenv": traced, "env_instances": traced, "settings": settings,
-    }  # fmt: skip
-    return target_of(msgspec.structs.replace(cell, **values, accelerator=reference.accelerator))
+    own = cell.own_settings
+    return target_of(
+        msgspec.structs.replace(
+            cell,
+            backend=reference.name,
+            numenv=traced,
+            env_instances=traced,
+            settings=settings,
+            variant={name: each for name, each in cell.variant.items() if name not in own},
+            accelerator=reference.accelerator,
+        )
+    )

@@ -33,6 +33,7 @@ def make_job(trial: Trial, target: Target, run_id: str) -> Job:
         together=trial.verify.together if trial.mode == "verify" else 0,
         observed=OBSERVED if standard and standard.episodes else None,
         follows_by=_follows_by(target),
+        midway=_follows_by(target) == "state" and standard is not None and not standard.stack,
         **shared_fields(trial, Job),
         **shared_fields(trial.cell, Job),
     )

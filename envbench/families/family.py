@@ -59,6 +59,9 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     # tolerance in 97 of 100 steps. None: as for any other.
     rounded: Annotated[float, Meta(ge=0)] | None = None
     first: Annotated[int, Meta(ge=1)] | None = None  # numbers of an observation; None: all
+    # With the same build of the engine, the other numbers agree, too, in 97 of 100 steps. None:
+    # they are not compared.
+    beside: Annotated[float, Meta(ge=0)] | None = None
     # A backend whose ``work`` has this setting reports the other numbers, too: they cannot all be
     # zero.
     promised_by: str = ""

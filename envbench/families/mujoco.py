@@ -76,6 +76,7 @@ MUJOCO = EnvFamily(
             same_engine=1e-6,
             rounded=0.02,
             first=ANT_STATE,
+            beside=0.01,
             promised_by="contact_forces",
         ),
         "physics": Standard(

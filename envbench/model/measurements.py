@@ -187,6 +187,8 @@ class Agreement(Strict, frozen=True, kw_only=True):
     longer: float | None = None  # the median distance after calls of a few steps (traces.py)
     by_run: bool = True  # its ``run`` made the steps, not another method
     hollow: bool = False  # it reports numbers that it does not compute: they are all zero
+    # The numbers of an observation after the compared ones: their distance in 97 of 100 steps
+    beside: float | None = None
     actions_apart: float | None = None  # how far its actions are from those asked for (traces.py)
     # Where the reference starts from the same seed, and the steps differ: does it repeat itself?
     repeats: bool | None = None

@@ -71,7 +71,7 @@ class Cell(Strict, frozen=True, kw_only=True):
         return f"{self.env}/{self.task}/{self.backend}/{self.numenv}{tail}"
 
 
-Other = Literal["latency", "returns", "reset"]  # what a trial measures after its steps
+Other = Literal["latency", "returns", "reset", "short_calls"]  # measured after a trial's steps
 
 
 class Protocol(Strict, frozen=True, kw_only=True):
@@ -130,6 +130,8 @@ class Job(Strict, frozen=True, kw_only=True):
     spot: Int = 0  # a measuring job: vector steps to trace, between slices or before the first
     # How a reference follows this cell, also after a reset. "": it does not, or only at first.
     follows_by: Literal["state", "seed", ""] = ""
+    # Each observation shows the whole state: the reference can begin in the middle of an episode.
+    midway: bool = False
     own_task: bool = False  # a user's own task, which may read the current folder
     together: Int = 0  # as in ``verify``, for adapters
     observed: Int | None = None  # verify: lock-steps whose observations are kept; None: all

@@ -83,6 +83,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     warmup: Windows = Windows()
     measured: Windows = Windows()
     resets: Windows = Windows()  # resets of all environments at once
+    short_calls: Windows = Windows()  # slices of steps in calls of a few each
     latency: Histogram | None = None
     returns: Returns | None = None
     results: list[Int] = []  # one checksum per measured slice, or none
@@ -100,9 +101,11 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Unusable(Exception):
     """A reply that is refused; ``failure`` says why."""
 
-    def __init__(self, reason: Literal["exit", "invalid-figure"], message: str) -> None:
+    def __init__(
+        self, reason: Literal["exit", "invalid-figure"], message: str, hint: str = ""
+    ) -> None:
         super().__init__(message)
-        self.failure = Failure(reason=reason, message=message)
+        self.failure = Failure(reason=reason, message=message, hint=hint)
 
 
 def read_reply(folder: Path, job: Job) -> Reply | None:
@@ -115,8 +118,10 @@ def read_reply(folder: Path, job: Job) -> Reply | None:
         raise Unusable("exit", "the reply contradicts itself: ok and a failure, or neither")
     for why in _impossible(reply, job):
         raise Unusable("invalid-figure", why)
-    if reply.ok and (job.mode == "verify" or job.spot):
-        with contextlib.suppress(Unusable):  # then it has no trace
+    if reply.ok and job.mode == "verify":
+        return msgspec.structs.replace(reply, trace=_read(folder / TRACE, TRACE_BYTES))
+    if reply.ok and job.spot:
+        with contextlib.suppress(Unusable):  # then it shows no steps
             return msgspec.structs.replace(reply, trace=_read(folder / TRACE, TRACE_BYTES))
     return reply
 
@@ -136,7 +141,10 @@ def _read(path: Path, most: int) -> bytes | None:
         message = f"the worker's {path.name} cannot be read: {trouble.strerror}"
         raise Unusable("exit", message) from trouble
     if len(raw) > most:
-        raise Unusable("exit", f"the worker's {path.name} is larger than {most >> 20} MiB")
+        what, hint = f"the worker's {path.name} is larger than {most >> 20} MiB", ""
+        if path.name == TRACE:
+            hint = "Its observations are large: verify it with fewer environments (--numenv)."
+        raise Unusable("exit", what, hint)
     return raw
 
 
@@ -160,7 +168,8 @@ def _impossible(reply: Reply, job: Job) -> Iterator[str]:
             yield f"{name!r} in the reply's facts is not a JSON object"
     if reply.results and len(reply.results) != len(reply.measured.ns):
         yield "it has another number of results than of slices"
-    if not (reply.warmup.whole and reply.measured.whole and reply.resets.whole):
+    windows = (reply.warmup, reply.measured, reply.resets, reply.short_calls)
+    if not all(each.whole for each in windows):
         yield "the columns of its windows differ in length"
     if reply.ok and job.mode == "measure":
         yield from _impossible_figures(reply, job.numenv)

@@ -9,8 +9,8 @@ The same applies if its environments reset much less or more often, per measured
 of the reference on the same machine (``stats.reset_rates``). Quick measurements are too short.
 
 A figure is doubtful, too, if the process stepped less than half as fast before its first slice,
-where nothing is untimed between its steps (``stats.without_stops``). Then a part of the work may
-have been done between the slices.
+where nothing is untimed between its steps, or in calls of a few steps (``stats.without_stops``).
+Then a part of the work may have been done between the slices, or left out in long calls.
 
 The ceiling is the engine alone, on every core. A backend with the same engine and the same settings
 cannot be faster, so such a figure is refused. Another build, fewer iterations or a lower precision
@@ -31,7 +31,7 @@ from envbench.model import Cell, Failure, arm_key
 from envbench.results.measured_cells import Measured, row_of, without_figure
 from envbench.results.relations import Relations
 from envbench.stats.reset_rates import Resets, differ, per_step, resets
-from envbench.stats.without_stops import SLOWEST, pooled, without_stops
+from envbench.stats.without_stops import SLOWEST, in_short_calls, pooled, without_stops
 
 UNCHECKED = "none of its steps were checked while it was measured (docs/verify.md)"
 OWN_COST = 1.05  # a ceiling can be this much too low: its own loop costs a little
@@ -83,14 +83,11 @@ def _spotted(found: Measured) -> Measured:
 
 
 def _evades(cell: Cell) -> bool:
-    """Is it of a plugin whose steps ``envbench verify`` compares with the reference's?"""
+    """Is it of a plugin that ``envbench verify`` compares with the reference?"""
     family, backend = families.of_record(cell.env), backends.of_record(cell.backend)
-    standard = family.standard(cell.kind, cell.task)
     if backends.is_built_in(cell.backend) or backend.own_engine:
         return False
-    compared = standard is not None and not standard.episodes and not family.own_tasks
-    odd = cell.variant or cell.task in family.odd_resets or family.uncompared(cell.kind, cell.task)
-    return compared and not odd
+    return not family.uncompared(cell.kind, cell.task)
 
 
 class _References:
@@ -143,16 +140,26 @@ def _judged(found: Measured, references: _References) -> Measured:
 
 
 def _paced(found: Measured) -> Measured:
-    """The measurement, in doubt if its slices are too fast for its warm-up."""
-    ratios = [each for run in found.runs if (each := without_stops(run)) is not None]
-    mean = pooled(ratios)
-    if found.fps is None or found.doubt or mean is None or mean.ratio >= SLOWEST:
+    """The measurement, in doubt if its slices are too fast for its warm-up or its short calls."""
+    if found.fps is None or found.doubt:
         return found
-    return replace(
-        found,
-        doubt=f"its slices are {1 / mean.ratio:,.1f} times as fast as its warm-up, where its steps "
-        "follow each other without a pause: it may do a part of its work between slices",
-    )
+    for rate, outside in (
+        (
+            without_stops,
+            "its warm-up, where its steps follow each other without a pause: it may do a part of "
+            "its work between slices",
+        ),
+        (
+            in_short_calls,
+            "calls of a few steps, which are compared with the reference's: it may leave out work "
+            "in long calls",
+        ),
+    ):
+        mean = pooled([each for run in found.runs if (each := rate(run)) is not None])
+        if mean is not None and mean.ratio < SLOWEST:
+            times = f"its slices are {1 / mean.ratio:,.1f} times as fast as"
+            return replace(found, doubt=f"{times} {outside}")
+    return found
 
 
 def _resetting(found: Measured, references: _References) -> Measured:

@@ -181,7 +181,8 @@ def _nonsense(record: Stored) -> str:
 
 
 def _bad_trial(trial: TrialRecord) -> str:
-    if not (trial.warmup.whole and trial.measured.whole and trial.resets.whole):
+    windows = (trial.warmup, trial.measured, trial.resets, trial.short_calls)
+    if not all(each.whole for each in windows):
         return "the columns of its windows differ in length"
     if trial.latency is not None and not trial.latency.whole:
         return "its latencies are incomplete or negative"

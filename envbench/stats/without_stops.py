@@ -1,4 +1,4 @@
-"""How fast a process steps if nothing stops it, compared with its slices. Pure.
+"""How fast a process steps outside its slices, compared with its slices. Pure.
 
 Cells alternate in short slices and are stopped in between. During its warm-up, a process steps
 without a stop. After a stop, the system's scheduler places the threads of a pool anew. So the two
@@ -16,6 +16,7 @@ from envbench.model import Run
 from envbench.stats.intervals import Interval, interval
 
 SLOWEST = 0.5  # without a stop, relative to slices; honest backends: 0.69 in 738 cells, at least
+CALL_NS = 20_000  # of a call of ``run``, at most: not a cost of its steps
 SETTLED_NS = 1_000_000_000  # of the warm-up, which do not count: caches fill, a clock may rise
 FEWEST_NS = 500_000_000  # after that
 
@@ -47,6 +48,19 @@ def without_stops(run: Run) -> float | None:
     if took < FEWEST_NS or steps <= 0:
         return None
     return steps / took / (sum(slices.steps) / sum(slices.ns))
+
+
+def in_short_calls(run: Run) -> float | None:
+    """The process's rate in calls of a few steps / its rate in slices, which are one call each.
+
+    Without the cost of the calls, as far as it is at most ``CALL_NS`` each. None if it made no
+    short calls, or if they took no longer than that.
+    """
+    short, slices = run.short_calls, run.measured
+    took = sum(short.ns) - CALL_NS * sum(short.calls)
+    if took <= 0 or not sum(short.steps) or not sum(slices.steps):
+        return None
+    return sum(short.steps) / took / (sum(slices.steps) / sum(slices.ns))
 
 
 def pooled(ratios: Sequence[float]) -> WithoutStops | None:

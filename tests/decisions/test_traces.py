@@ -356,3 +356,89 @@ def test_a_task_may_repeat_its_observations_or_have_no_numbers_in_them(value: fl
     assert traces.responds(still, 0) is None
     assert traces.responds(still, 2) is False
     assert traces.responds(still, 0, again=True) is False
+
+
+def test_a_trace_that_begins_in_the_middle_says_which_episodes_had_just_ended() -> None:
+    arrays = {
+        "observations": np.zeros((3, 2, 1)),
+        "rewards": np.zeros((3, 2)),
+        "ended": np.zeros((3, 2), bool),
+        "start": np.zeros((1, 2, 1)),
+    }
+    found = read_trace(saved(over=np.array([True, False]), **arrays))
+    assert found.begins.tolist() == [[True, False], [False, False], [False, False]]
+    assert not replace(found, same_step=True).begins.any()
+    with pytest.raises(ValueError, match="how each environment begins"):
+        read_trace(saved(over=np.zeros(3, bool), **arrays))
+
+
+# ---------------------------------------------------------------- fewer digits
+
+
+def stepped(observations: Any, rewards: Any) -> Trace:
+    """Two environments, with these observations and rewards in each step."""
+    shape = (*rewards.shape, 1)
+    return Trace(
+        observations=observations.reshape(shape),
+        rewards=rewards,
+        ended=np.zeros(rewards.shape, bool),
+        start=observations.reshape(shape)[:1],
+    )
+
+
+def test_numbers_of_float32_are_compared_as_such() -> None:
+    gym = families.get("gym").standards["env"]
+    numbers = np.random.default_rng(0).normal(size=(300, 2))
+    reference = stepped(numbers, numbers / 3)
+    single = stepped(numbers.astype(np.float32), (numbers / 3).astype(np.float32).astype(float))
+    assert compared(gym, traces.compare(gym, reference, single))[0] is True
+    assert compared(gym, traces.compare(gym, reference, reference))[0] is True
+    off = replace(single, rewards=single.rewards * 1.001)
+    assert compared(gym, traces.compare(gym, reference, off))[0] is False
+    frozen = replace(single, rewards=np.zeros_like(single.rewards))
+    assert compared(gym, traces.compare(gym, reference, frozen))[0] is False
+    wrong = replace(single, observations=single.observations + np.float32(1e-3))
+    assert compared(gym, traces.compare(gym, reference, wrong))[0] is False
+
+
+def test_two_traces_are_identical_if_rewards_and_ends_are_too() -> None:
+    one = stepped(np.ones((4, 2)), np.ones((4, 2)))
+    assert traces.identical(one, replace(one, rewards=one.rewards.copy()))
+    assert not traces.identical(one, replace(one, rewards=one.rewards + 1e-9))
+    assert not traces.identical(one, replace(one, ended=~one.ended))
+    assert not traces.identical(one, replace(one, truncated=one.ended))
+
+
+# ---------------------------------------------------------------- numbers after the state
+
+
+@pytest.mark.parametrize(
+    ("changes", "same"),
+    [
+        ({}, False),
+        ({"same_engine": False}, True),  # another build's contacts differ
+        ({"rounded": True}, True),  # then the reference does not start from the same state
+        ({"beside": 1e-9}, True),
+        ({"beside": None}, True),  # a record of an older version, or no such numbers
+    ],
+)
+def test_with_the_same_engine_the_numbers_after_the_state_are_compared_too(
+    changes: dict[str, Any], *, same: bool
+) -> None:
+    state = families.get("mujoco").standard("env", "Ant-v3")
+    assert state is not None
+    some = np.random.default_rng(0).normal(size=(800, 2, 111))
+    reference = Trace(
+        observations=some,
+        rewards=np.zeros((800, 2)),
+        ended=np.zeros((800, 2), bool),
+        start=some[:1],
+    )
+    stale = some.copy()
+    stale[..., 27:] = some[0, 0, 27:]
+    found = traces.compare(state, reference, replace(reference, observations=stale))
+    assert found.beside is not None
+    assert found.beside > 1
+    found = msgspec.structs.replace(found, **changes)
+    text = compared(state, found)[1]
+    assert ("in the numbers that follow the state" not in text) == same, text

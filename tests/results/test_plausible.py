@@ -11,6 +11,7 @@ from helpers.record_factories import make_cell, make_fact, make_plan, make_run, 
 from envbench import families
 from envbench.model import Record, Run
 from envbench.results.measured_cells import Measured
+from envbench.results.plausible import UNCHECKED
 from envbench.results.selection import select
 
 ENGINE = {"engine": "ALE 0.12.0", "frame_skip": 4, "noop_max": 30, "autoreset": "next-step"}
@@ -189,3 +190,54 @@ def test_a_figure_of_slices_over_twice_as_fast_as_their_warm_up_is_doubtful(
     assert found.fps is not None
     assert found.doubt.startswith("its slices are 2.2 times as fast") == doubtful
     assert shown(made, "for-loop").doubt == ""
+
+
+@pytest.mark.parametrize(
+    ("steps", "ns", "doubtful"),
+    [
+        (100, 250_000_000, False),  # as fast as the slices
+        (45, 250_000_000, True),
+        (45, 100_000_000 + 20_000_000, False),  # 20 microseconds per call are not counted
+    ],
+)
+def test_a_figure_of_slices_over_twice_as_fast_as_short_calls_is_doubtful(
+    steps: int, ns: int, *, doubtful: bool
+) -> None:
+    """An adapter may leave out work in calls that are too long to be compared."""
+    made = [
+        msgspec.structs.replace(
+            each,
+            measured=make_windows([100] * 4),
+            short_calls=make_windows([steps], ns=ns, calls=[1_000]),
+        )
+        if isinstance(each, Run) and each.cell.backend == "subprocess"
+        else each
+        for each in records({"for-loop": 100, "subprocess": 100}, {})
+    ]
+    found = shown(made, "subprocess")
+    assert found.fps is not None
+    assert ("as fast as calls of a few steps" in found.doubt) == doubtful, found.doubt
+    assert shown(made, "for-loop").doubt == ""
+
+
+# ---------------------------------------------------------------- plugins without a spot check
+
+
+@pytest.mark.parametrize(
+    ("env", "task", "doubtful"),
+    [
+        ("atari", "Pong-v5", True),
+        ("gym", "CartPole-v1", True),
+        ("box2d", "LunarLander-v3", True),  # its states cannot be set
+        ("box2d", "CarRacing-v3", False),  # no plugin gets a ✓ there
+    ],
+)
+@pytest.mark.parametrize("variant", [{}, {"threads": 2}])
+def test_a_plugin_whose_steps_were_not_checked_is_never_ranked(
+    env: str, task: str, variant: dict[str, Any], *, doubtful: bool
+) -> None:
+    cell = make_cell("mine", 2, env=env, task=task, variant=variant)
+    runs = [make_run(cell, round=number) for number in range(5)]
+    (found,) = select([make_fact(), make_plan([cell]), *runs]).measured
+    assert found.fps is not None
+    assert (found.doubt == UNCHECKED) == doubtful

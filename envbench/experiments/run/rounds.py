@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 
 import msgspec
 
-from envbench.backends import Backend
+from envbench.backends import Backend, is_built_in
 from envbench.backends.builtin import KERNELS
 from envbench.decisions.session import Session, session
 from envbench.engine.availability import KERNEL_ARM, Arm, Say, kernel_arm
@@ -50,6 +50,7 @@ from envbench.results.reading import run_of
 from envbench.stats.summary import QUICK_S, Summary, summarise, with_costs
 
 AFTER: dict[Other, float] = {"latency": 0.6, "returns": 0.2, "reset": 0.2}  # seconds per trial
+SHORT_CALLS_S = 0.2  # of a plugin
 QUICK_AFTER: dict[Other, float] = {"latency": 0.3, "reset": 0.1}
 QUICK = Protocol(warmup_min_s=1.0, warmup_max_s=1.0, measured_s=QUICK_S)
 DEFAULT_DURATION_S = 30.0
@@ -85,9 +86,13 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
 
         With a number of steps nothing else is measured, because that would be further steps.
         """
-        after = {} if self.total_steps else QUICK_AFTER if self.quick else AFTER
         if self.quick:
+            after = {} if self.total_steps else QUICK_AFTER
             return msgspec.structs.replace(QUICK, calls=self.total_steps, after=after)
+        after = {} if self.total_steps else AFTER
+        batches = backend.behaviour.steps_in == "device" or backend.behaviour.large_batches
+        if after and not batches and not is_built_in(backend.name):
+            after = {**after, "short_calls": SHORT_CALLS_S}
         seconds = self.duration_s / self.repeats_of(backend)
         window_s = max(Protocol().window_s, seconds / MOST_WINDOWS)
         return Protocol(window_s=window_s, measured_s=seconds, calls=self.total_steps, after=after)

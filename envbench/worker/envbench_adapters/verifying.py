@@ -28,12 +28,15 @@ def _column(given: Trace, bank: List[Any], index: int, environment: Forced) -> T
 
     A row may be several steps. If an episode ends before the last of them, the start of the next
     one was not seen. Then a reference that needs it returns the trace's own row, which agrees with
-    itself.
+    itself. Nor is known how old an episode is in whose middle the trace begins, so its time limit
+    is that of the trace.
     """
-    before = given.start[0, index]
-    start, rows = environment.begin(before), []
-    resets = False  # does the next step only reset?
-    made = 0
+    before, rows, made = given.start[0, index], [], 0
+    midway = given.over is not None and not given.over[index]
+    start = environment.enter(before) if given.over is not None else environment.begin(before)
+    start = np.array(start)
+    # Does the next step only reset?
+    resets = given.over is not None and not midway and not given.same_step
     count = len(given.observations)
     last_steps = range(count) if given.at is None else given.at
     restarted = np.zeros(count, np.bool_) if given.restarted is None else given.restarted
@@ -51,9 +54,13 @@ def _column(given: Trace, bank: List[Any], index: int, environment: Forced) -> T
             if found is None:
                 cut = given.truncated is not None and bool(given.truncated[row, index])
                 found = (seen, float(given.rewards[row, index]), bool(over), cut)
+            if midway and over and not found[2] and given.truncated[row, index]:
+                found = (*found[:2], True, True)
             if (over and given.same_step) or (found[2] and not over):
                 found = (environment.begin(seen), *found[1:])
-            rows.append((*found, environment.within))
+            midway = midway and not over
+            # The environment may change the array that it returned.
+            rows.append((np.array(found[0]), *found[1:], environment.within))
         resets = bool(over) and not given.same_step
         before, made = seen, last + 1
     environment.finish()

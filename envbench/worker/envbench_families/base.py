@@ -21,13 +21,15 @@ class Family:
     """Makes the environments of one job. ``entry_points``: the package of Gymnasium's own tasks.
 
     ``counted_by``: whose count ``clock`` is (``Adapter.counted_by``). ``whole_step``: frames of a
-    step that the end of an episode may cut short; 0: none is cut.
+    step that the end of an episode may cut short; 0: none is cut. ``repeats``: a wrapper around the
+    counter may repeat each action, so that it counts several times in a step.
     """
 
     entry_points = ""
     counted_by = LIBRARY
     envpool_module = ""
     whole_step = 0.0
+    repeats = False
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -125,6 +127,9 @@ class Counted(gymnasium.Wrapper):  # type: ignore[misc]
         super().__init__(env)
         self._now = family.clock(env)
         self._whole = family.whole_step
+        self._skip = float(family.job.frame_skip)
+        # How often the counter counts each frame: the first step that ends no episode shows it.
+        self._times: Optional[float] = None if family.repeats else 1.0
         self._made = 0.0
         self.seen_frames: Optional[float] = None if self._now is None else 0.0
         self.resets = 0
@@ -139,9 +144,16 @@ class Counted(gymnasium.Wrapper):  # type: ignore[misc]
             return self.env.step(action)
         before = self._now()
         result = self.env.step(action)
-        frames = self._now() - before
+        frames, over = self._now() - before, result[2] or result[3]
+        if self._times is None and not over:
+            self._times = max(1.0, frames / self._skip)
+            self._whole = self._skip if self._times > 1 else self._whole
         # The end of a game may cut its last step short. It counts as a whole step.
-        if (result[2] or result[3]) and 0 < frames < self._whole:
+        if self._times is None:
+            frames = min(frames, self._skip)
+        else:
+            frames /= self._times
+        if over and 0 < frames < self._whole:
             frames = self._whole
         self._made += frames
         self.seen_frames = (self.seen_frames or 0.0) + frames

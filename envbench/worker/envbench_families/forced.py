@@ -27,6 +27,10 @@ class Forced:
         seed, self.seed = self.seed, None
         return self.env.reset(seed=seed)[0]
 
+    def enter(self, observation: Any) -> Any:
+        """Begin in the middle of an episode, in the state that this observation shows."""
+        raise NotImplementedError
+
     def finish(self) -> None:
         """The trace is over."""
 
@@ -99,6 +103,11 @@ class FromState(Restored):
         super().begin(observation)
         self.put(observation, True)
         self.begun.append(observation)
+        return observation
+
+    def enter(self, observation: Any) -> Any:
+        super().begin(observation)
+        self.put(observation, False)
         return observation
 
     def start(self) -> Any:

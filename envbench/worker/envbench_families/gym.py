@@ -12,6 +12,8 @@ from envbench_families.base import Family
 
 
 class Gym(Family):
+    repeats = True
+
     def probe(self) -> None:
         before = set(gymnasium.registry)
         module, colon, name = self.job.task.rpartition(":")

@@ -122,6 +122,7 @@ class Worker:
             "warmup": vars(meter.warmup),
             "measured": vars(meter.measured),
             "resets": vars(meter.resets),
+            "short_calls": vars(meter.short_calls),
             "latency": histogram(meter.latency),
             "returns": meter.returns,
             "results": meter.results,
@@ -134,17 +135,19 @@ class Worker:
         meter.check_now()
         return reply
 
-    def spot_check(self) -> Optional[Callable[[float], None]]:
+    def spot_check(self) -> Optional[Callable[[float, bool], None]]:
         """Save what some vector steps of the measured environments return.
 
-        Chance decides when: now, before the first timed step, or later, between two slices and
-        after a reset. Then this returns the check, which gets the nanoseconds of a vector step.
+        Chance decides when: now, before the first timed step, or later, between two slices. Then
+        this returns the check, which gets the nanoseconds of a vector step, and whether a step was
+        the latest thing that was made.
         An adapter that can be followed only to verify gets new environments. A plugin's steps are
         followed by more starts, because its author decides how it resets while it is measured.
         """
         from envbench_worker import traces
 
         steps, by_state = self.job["spot"], self.job["follows_by"] == "state"
+        midway = self.job["midway"]
         starts = by_state and not self._is_own()
 
         def save(trace: Optional[Trace]) -> None:
@@ -152,12 +155,12 @@ class Worker:
                 more = traces.with_starts(self.adapter, trace) if starts else trace
                 traces.save(more, self.folder)
 
-        def later(pace: float) -> None:
+        def later(pace: float, stepped: bool) -> None:
             fitting = max(2, min(steps, int(LONGEST_SPOT_NS / pace)))
             with contextlib.suppress(Exception):  # then there is no check
-                save(traces.restarted(self.adapter, fitting))
+                save(traces.later(self.adapter, fitting, midway and stepped))
 
-        if by_state and traces.waits(self.adapter):
+        if by_state and traces.waits(self.adapter, midway):
             return later
         try:
             trace = traces.lock_steps(self.adapter, steps, several=by_state)

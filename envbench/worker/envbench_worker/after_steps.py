@@ -1,5 +1,5 @@
-"""What a trial measures after its windows of steps: the time of each single vector step, and how
-often each environment of an asynchronous backend is in a batch.
+"""What a trial measures after its windows of steps: the time of each single vector step, how often
+each environment of an asynchronous backend is in a batch, and steps in short calls.
 
 These slices never touch an adapter's timed loop. The clock is read by the iterator from which the
 loop takes its batches, so once per vector step.
@@ -10,11 +10,14 @@ from __future__ import annotations
 import time
 from collections import Counter
 from itertools import islice
-from typing import Any, Dict, List, Optional
+from random import SystemRandom
+from typing import Any, Dict, Iterator, List, Optional
 
 from envbench_worker.contract import Adapter
 
 MOST_PER_S, FEWEST_PER_S = 3000, 30  # vector steps per second of a slice
+LENGTHS = (2, 3, 5, 8, 13, 20, 40)  # vector steps of longer calls, at most a third of all steps
+SELDOM = 10  # one of ten calls makes several steps
 PATIENCE = 2  # times as long as asked, for the fewest steps of a slow backend
 
 clock = time.perf_counter_ns
@@ -29,6 +32,18 @@ def fitting(seconds: float, ns_per_call: float) -> int:
     in_time = seconds * 1e9 / max(1.0, ns_per_call)
     fewest = min(FEWEST_PER_S * seconds, PATIENCE * in_time)
     return max(1, int(min(MOST_PER_S * seconds, max(in_time, fewest))))
+
+
+def call_lengths(steps: int) -> Iterator[int]:
+    """Yield the vector steps of each call: 1, but of one of ``SELDOM`` calls one of ``LENGTHS``.
+
+    ``steps``: how many there are in all, at most.
+    """
+    chance = SystemRandom()
+    fitting = [each for each in LENGTHS if 3 * each <= steps] or [1]
+    for _ in range(0, steps, SELDOM):
+        longer = chance.randrange(SELDOM)
+        yield from (chance.choice(fitting) if i == longer else 1 for i in range(SELDOM))
 
 
 def step_times(adapter: Adapter, calls: int) -> Optional[List[int]]:

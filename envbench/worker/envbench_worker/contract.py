@@ -67,7 +67,9 @@ class Trace(NamedTuple):
     bank. ``at``: the vector step of each row (None: every one has a row). ``restarted``: in these
     rows envbench reset all environments. ``resets``: how many resets ``run`` counted in each row;
     of the reference, how many episodes end within the row, before its last step (None: not all
-    environments were traced). ``by_run``: ``run`` made these steps. ``chosen``: the row
+    environments were traced). ``over``: the trace begins in the middle of episodes, and in these
+    environments the step before it ended one, (numenv,) (None: it begins with a reset).
+    ``by_run``: ``run`` made these steps. ``chosen``: the row
     from which on actions are not of the bank, but such that episodes last until their time limit.
     Of the reference, ``begun`` says how the trace's episodes began, (count, …), ``begun_by`` in
     which environment each, (count,), and ``starts`` how further ones of its own did. They are first
@@ -89,6 +91,7 @@ class Trace(NamedTuple):
     restarted: Any = None
     resets: Any = None
     truncated: Any = None
+    over: Any = None
     by_run: Any = False
     chosen: Any = None
 

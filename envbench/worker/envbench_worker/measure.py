@@ -18,7 +18,7 @@ from statistics import median, variance
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 from zlib import crc32
 
-from envbench_worker.after_steps import fitting, returns, rounded, step_times
+from envbench_worker.after_steps import call_lengths, fitting, returns, rounded, step_times
 from envbench_worker.contract import Adapter, Counts, ImpossibleFigure, from_batch, shuffled
 from envbench_worker.energy import Energy
 from envbench_worker.sensors import Sensors
@@ -61,10 +61,11 @@ class Meter:
         self.warmup = Windows()
         self.measured = Windows()
         self.resets = Windows()  # slices of resets
+        self.short_calls = Windows()  # slices of steps in calls of a few each
         self.latency: Counter[int] = Counter()  # nanoseconds of single vector steps
         self.returns: Optional[Dict[str, Any]] = None
         self.results: List[int] = []  # a checksum per measured slice, if the protocol asks for it
-        self.check: Optional[Callable[[float], None]] = None  # a spot check, made between slices
+        self.check: Optional[Callable[[float, bool], None]] = None  # a spot check between slices
         self.looks = False  # are results of slices asked for?
         self._check_at, *self._look_at = self._moments()  # after so many measured nanoseconds
         self._late: List[bool] = []  # were the results of these slices late?
@@ -80,6 +81,7 @@ class Meter:
             "latency_ms": self._time_steps,
             "returns_ms": self._note_returns,
             "reset_ms": self._reset_for,
+            "short_calls_ms": self._step_in_short_calls,
         }
 
     def first_step(self) -> int:
@@ -152,9 +154,9 @@ class Meter:
         ``step N``: N vector steps, a measured window. ``reset N``: reset all environments N times.
         ``lead N``: N vector steps before the next slice, to refill the caches after a switch. They
         are recorded as a window of the warm-up and do not affect a rate. They send no event: it
-        would take CPU time from the slice that follows. ``latency_ms N``, ``returns_ms N`` and
-        ``reset_ms N``: about N ms of another quantity, after all ``step`` orders. Any other word
-        raises ``ValueError``.
+        would take CPU time from the slice that follows. ``latency_ms N``, ``returns_ms N``,
+        ``reset_ms N`` and ``short_calls_ms N``: about N ms of another quantity, after all ``step``
+        orders. Any other word raises ``ValueError``.
         """
         self.sensors.per_slice = True
         self._begin()
@@ -211,10 +213,11 @@ class Meter:
             )
 
     def check_now(self) -> None:
-        """Make the spot check, if one waits. No slice and no load contains it."""
+        """Make the spot check, if one waits. No slice and no load contains it. It gets the
+        nanoseconds of a vector step, and whether a step was the latest thing that was made."""
         if self.check is not None:
             check, self.check = self.check, None
-            self.sensors.leave_out(lambda: check(self._ns_per_call()))
+            self.sensors.leave_out(lambda: check(self._ns_per_call(), not self.resets.ns))
 
     def _other_order(self) -> Optional[Iterator[Any]]:
         """Return a new iterator over the bank, in another random order. If the results of trials
@@ -254,6 +257,20 @@ class Meter:
             self.returns = returns(ids, job.env_instances)
         made = Counts(len(ids) * job.numenv, 0)
         self._tell("measure", self._last - start, len(ids), made)
+
+    def _step_in_short_calls(self, seconds: float) -> None:
+        """Step in calls of a few steps each, as a comparison does. An adapter that leaves out work
+        in long calls is slower in these. The recorded ``calls`` are those of ``run``."""
+        start, fit = self._last, max(1, int(seconds * 1e9 / self._ns_per_call()))
+        made: List[Counts] = []
+        for length in call_lengths(fit):
+            made.append(self.adapter.run(length))
+            self._last = clock()
+            if self._last - start > seconds * 1e9:
+                break
+        counts = Counts(sum(each.steps for each in made), sum(each.resets for each in made))
+        self._keep(self.short_calls, start, len(made), counts)
+        self._tell("measure", self._last - start, len(made), counts)
 
     def _reset_for(self, seconds: float) -> None:
         """Reset all environments at least once. The first reset decides how many fit."""

@@ -10,16 +10,16 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
+from envbench_worker.after_steps import call_lengths
 from envbench_worker.audit import Emit, progress
 from envbench_worker.contract import MOST_TRACED, Adapter, Job, Trace, from_batch, named, shuffled
 
-LENGTHS = (2, 3, 5, 8, 13, 20, 40)  # of longer calls in lock-step, at most a third of all steps
-SELDOM = 10  # one call in so many makes several steps in lock-step
 LATER = 5  # after the audit, one more step is compared for so many lock-steps
 STARTS = 12  # short parts after these, each with a start of all environments
 SHORT = 80  # in each short part, one more step is compared for so many lock-steps
 SPOT_STARTS, SPOT_PART, SPOT_STARTS_S = 40, 12, 5.0  # starts, and steps after each
 MORE, MORE_S, PACE_CALLS = 5, 10.0, 20  # where the reference only starts from the same seed
+MORE_BYTES = 128 * 2**20  # of the observations of those
 HELD = 16  # arrays of observations that are held until the end of the lock-steps
 
 Choose = Callable[[Any, Any], Any]  # actions, from the latest observations and a batch of the bank
@@ -32,15 +32,16 @@ def lock_steps(
     columns: Any = None,
     emit: Optional[Emit] = None,
     choose: Optional[Choose] = None,
+    start: Optional[List[Any]] = None,
 ) -> Optional[Trace]:
     """What ``calls`` batches of the adapter's bank gave, in a random order, or what ``choose`` made
     of them. None: it cannot be driven.
 
     Where the adapter has ``last``, its ``run`` makes the steps: what is timed is what is compared.
     Each call makes one. ``several``: a few calls, drawn at random, make more. ``emit`` tells the
-    controller of each call.
+    controller of each call. ``start``: what the latest step returned, if no reset came after it.
     """
-    first = adapter.first_observations
+    first = adapter.first_observations if start is None else start[0]
     if first is None:
         return followed(adapter, calls)
     if not (isinstance(first, np.ndarray) and isinstance(adapter.bank[0], np.ndarray)):
@@ -99,6 +100,7 @@ def lock_steps(
         at=np.array(at),
         resets=np.array(resets) if len(columns) == adapter.job.numenv else None,
         truncated=truncated & ~terminated,
+        over=None if start is None else np.asarray(start[2] | start[3])[columns],
         by_run=True,
     )
 
@@ -119,19 +121,23 @@ def followed(adapter: Adapter, calls: int) -> Optional[Trace]:
     return trace._replace(actions=actions, at=None, restarted=None, resets=None, by_run=False)
 
 
-def call_lengths(calls: int) -> Iterator[int]:
-    """Yield the vector steps of each call: 1, but once in ``SELDOM`` calls one of ``LENGTHS``."""
-    chance = SystemRandom()
-    fitting = [each for each in LENGTHS if 3 * each <= calls] or [1]
-    for _ in range(0, calls, SELDOM):
-        longer = chance.randrange(SELDOM)
-        yield from (chance.choice(fitting) if i == longer else 1 for i in range(SELDOM))
+def waits(adapter: Adapter, midway: bool) -> bool:
+    """Decide by chance if the spot check is made between two slices: only if the adapter can reset,
+    or if the reference can begin in the middle of an episode."""
+    able = midway or type(adapter).reset is not Adapter.reset
+    return adapter.first_observations is not None and able and SystemRandom().random() < 0.5
 
 
-def waits(adapter: Adapter) -> bool:
-    """Decide by chance if the spot check waits for the end: only if the adapter can reset."""
-    resets = type(adapter).reset is not Adapter.reset
-    return adapter.first_observations is not None and resets and SystemRandom().random() < 0.5
+def later(adapter: Adapter, calls: int, midway: bool) -> Optional[Trace]:
+    """Make lock-steps between two slices: after a reset of all environments, or from where they
+    are. Chance decides, if both are possible."""
+    found = None
+    if not midway or SystemRandom().random() < 0.5:
+        found = restarted(adapter, calls)
+    if found is None and midway:
+        arrays = adapter.last()
+        found = None if arrays is None else lock_steps(adapter, calls, start=arrays[:4])
+    return found
 
 
 def restarted(
@@ -188,8 +194,9 @@ def with_starts(adapter: Adapter, trace: Trace) -> Trace:
 
 def with_more(adapter: Adapter, trace: Trace, emit: Emit) -> Trace:
     """Return the trace with up to ``MORE`` times as many lock-steps after a reset of all
-    environments, in calls of one and of several steps: as many as fit into ``MORE_S``. If episodes
-    ended only within calls of several steps, as many again in calls of one step.
+    environments, in calls of one and of several steps: as many as fit into ``MORE_S`` and
+    ``MORE_BYTES``. If episodes ended only within calls of several steps, as many again in calls of
+    one step.
 
     Where the reference starts from the same seed, it makes all steps, too, so these come before the
     audit. Nothing is added if the library cannot reset.
@@ -200,7 +207,7 @@ def with_more(adapter: Adapter, trace: Trace, emit: Emit) -> Trace:
         return trace
     pace = (time.perf_counter() - began) / len(probe.actions)
     trace = joined(trace, probe)
-    more = min(MORE * calls, int(MORE_S / pace))
+    more = min(MORE * calls, int(MORE_S / pace), MORE_BYTES // trace.start.nbytes)
     for several in (True, False):
         hidden = not trace.ended.any() and trace.resets is not None and trace.resets.any()
         if more > 0 and (several or hidden):

@@ -38,9 +38,11 @@ from envbench.results.selection import select
 CHEATS = Path(__file__).parents[2] / "fixtures" / "cheats"
 
 
-def cell_of(backend: str, numenv: int = 4, family: str = "atari", **settings: Any) -> Cell:
-    own = families.get(family)
-    return resolved("m", family, own.default_task, backends.get(backend), numenv, settings)
+def cell_of(
+    backend: str, numenv: int = 4, family: str = "atari", task: str = "", **settings: Any
+) -> Cell:
+    task = task or families.get(family).default_task
+    return resolved("m", family, task, backends.get(backend), numenv, settings)
 
 
 def plan_of(*cells: Cell, **given: Any) -> Plan:
@@ -80,8 +82,10 @@ def test_quick_and_counted_measurements_have_no_spot_check(given: dict[str, Any]
         (cell_of("sample-factory", 8), 0),  # does not wait for actions
         (cell_of("brax", 8, "mujoco"), 0),  # another engine
         (cell_of("mjx", 8, "mujoco"), 0),  # compiles with its first steps
-        (cell_of("envpool-sync", 4, resize="bilinear"), 0),  # a variant
+        (cell_of("envpool-sync", 4, resize="bilinear"), 0),  # changes the work
+        (cell_of("envpool-sync", 4, threads="1"), SPOT_STEPS),  # does not
         (cell_of("envpool-sync", 4, "box2d"), 0),  # whole episodes are compared
+        (cell_of("subprocess", 4, "gym", "CartPole-v1"), 0),  # built in
     ],
     ids=lambda each: each.key if isinstance(each, Cell) else None,
 )
@@ -175,10 +179,12 @@ def test_a_few_steps_do_not_show_how_starts_are_distributed() -> None:
     assert measured(starts, dict(families.get("atari").work["env"])).fps is not None
 
 
-def executed(folder: Path, backend: str, family: str, adapter: str = "") -> TrialRecord:
+def executed(
+    folder: Path, backend: str, family: str, adapter: str = "", task: str = ""
+) -> TrialRecord:
     """A real measured trial with a spot check. ``adapter``: instead of the backend's own."""
     python = str(make_interpreter(folder / "venv", paths=[CHEATS, *lent_packages()]))
-    cell = cell_of(backend, 3, family)
+    cell = cell_of(backend, 3, family, task)
     target, reference = target_of(cell), reference_of(cell)
     assert reference is not None
     own = msgspec.structs.replace(target.backend, adapter=adapter or target.backend.adapter)
@@ -315,3 +321,29 @@ def test_a_plugin_without_a_spot_check_is_not_ranked(monkeypatch: pytest.MonkeyP
         (found,) = select([make_fact(), make_plan([cell]), *runs]).measured
         assert found.fps is not None
         assert bool(found.doubt) == doubted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("adapter", "equal"), [("cheats:Plain", True), ("cheats:IgnoresActionsWhenMeasured", False)]
+)
+def test_a_plugin_in_gym_is_checked_from_the_same_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, adapter: str, *, equal: bool
+) -> None:
+    own = msgspec.structs.replace(backends.get("subprocess"), name="mine", adapter=adapter)
+    monkeypatch.setattr(backends.BACKENDS, "loaded", ({**backends.registry(), "mine": own}, []))
+    record = executed(tmp_path, "mine", "gym", task="CartPole-v1")
+    assert record.agreement is not None
+    assert record.agreement.repeats is (None if equal else True)
+    same, text, refused = spot_check(record.cell, {}, record.agreement)
+    assert (same, refused) == (equal, False), text
+
+
+@pytest.mark.parametrize(("repeats", "same"), [(True, False), (False, None)])
+def test_a_task_that_its_seed_does_not_fix_accuses_no_plugin(
+    repeats: bool,  # noqa: FBT001 - a parameter of the test
+    same: bool | None,  # noqa: FBT001
+) -> None:
+    cell = make_cell("mine", 2, env="gym", task="CartPole-v1")
+    found = make_agreement(1.0, steps=60, repeats=repeats, first_difference=3)
+    assert spot_check(cell, {}, found)[0] is same

@@ -460,3 +460,128 @@ def test_an_array_that_is_overwritten_later_is_noticed(worker: Any) -> None:
 
     own.envs.step = overwriting
     assert traces.lock_steps(own, 40).reused
+
+
+@pytest.mark.parametrize(
+    ("family", "task", "before"),
+    [
+        ("classic_control", "CartPole-v1", 33),
+        ("classic_control", "MountainCar-v0", 170),  # the time limit comes within the trace
+        pytest.param("mujoco", "Ant-v3", 60, marks=slow),
+        pytest.param("dm_control", "CheetahRun-v1", 960, marks=slow),
+    ],
+)
+def test_the_reference_begins_in_the_middle_of_episodes(
+    worker: Any, family: str, task: str, before: int
+) -> None:
+    own = in_process(worker, family, task)
+    own.run(before)
+    arrays = own.last()
+    found = worker("worker.traces").lock_steps(own, 60, start=arrays)
+    assert found.over.tolist() == (arrays[2] | arrays[3]).tolist()
+    assert np.array_equal(found.start[0], arrays[0])
+    standard = families.get(family).standards["env"]
+    agreement = against_the_reference(worker, found, family, task)
+    assert (agreement.other_ends, agreement.p_values) == (0, {})
+    assert agreement.ends > 0
+    assert largest(agreement.observations) <= standard.of(same_engine=True, rounded=False).tolerance
+    wrong = found.observations.copy()
+    wrong[-1] += 3
+    agreement = against_the_reference(worker, found._replace(observations=wrong), family, task)
+    assert largest(agreement.observations) >= 1
+
+
+def test_a_check_between_slices_continues_or_begins_anew_by_chance(worker: Any) -> None:
+    traces = worker("worker.traces")
+    own = in_process(worker, "classic_control", "CartPole-v1")
+    own.run(5)
+    kinds = {traces.later(own, 4, midway=True).over is None for _ in range(40)}
+    assert kinds == {True, False}
+    assert all(traces.later(own, 4, midway=False).over is None for _ in range(10))
+    own.reset = lambda: None  # the library cannot
+    assert all(traces.later(own, 4, midway=True).over is not None for _ in range(10))
+
+
+class Mutable(gymnasium.Env[Any, Any]):
+    """Returns its own array, and changes it in the next step. Its numbers are float64."""
+
+    observation_space = gymnasium.spaces.Box(-100, 100, (2,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.state = self.np_random.normal(size=2)
+        self.made = 0
+        return self.state, {}
+
+    def step(self, action: Any) -> Any:
+        self.made += 1
+        self.state += 0.1 * (action + 1) + self.np_random.normal(size=2) / 7
+        return self.state, float(self.state[0]), self.made >= 9, False, {}
+
+
+def test_an_environment_may_return_one_array_again_and_again(worker: Any) -> None:
+    gymnasium.register("Mutable-v0", Mutable, disable_env_checker=True)
+    try:
+        found = worker("worker.traces").lock_steps(in_process(worker, "gym", "Mutable-v0"), 60)
+        predicted = in_process(worker, "gym", "Mutable-v0", mode="verify").predict(found)
+    finally:
+        del gymnasium.registry["Mutable-v0"]
+    names = Trace.__dataclass_fields__
+    mine, theirs = (Trace(**{n: getattr(e, n) for n in names}) for e in (found, predicted))
+    standard = families.get("gym").standards["env"]
+    agreement = compare(standard, theirs, mine)
+    assert agreement.ends > 0
+    assert largest(agreement.observations) <= standard.tolerance
+    assert largest(agreement.rewards) <= standard.reward_tolerance
+
+
+class Repeated(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Repeats each action four times."""
+
+    def step(self, action: Any) -> Any:
+        for _ in range(4):
+            found = self.env.step(action)
+            if found[2] or found[3]:
+                break
+        return found
+
+
+@pytest.mark.parametrize("frames", [1, 4])
+def test_a_wrapper_around_the_time_limit_may_repeat_actions(worker: Any, frames: int) -> None:
+    own = job(worker, "gym", task="CartPole-v1")
+    made = worker("families").of(
+        own._replace(family_code=families.get("gym").worker, frame_skip=frames)
+    )
+    env = worker("families.base").Counted(Repeated(gymnasium.make("CartPole-v1")), made)
+    env.reset(seed=0)
+    steps = 0
+    for _ in range(50):
+        steps += 1
+        if env.step(1)[2]:
+            env.reset()
+    assert env.frames_made() == frames * steps
+
+
+@slow
+def test_the_reference_of_physics_gets_the_actions_of_the_trace(worker: Any) -> None:
+    rollout, ant = worker("adapters.mujoco.rollout"), worker("adapters.mujoco.ant")
+    order = job(worker, "mujoco", task="Ant-v3")._replace(
+        settings={"threads": 1, "horizon": 1}, numenv=3, env_instances=3
+    )
+    own, reference = (rollout.MujocoRollout(order._replace(numenv=count)) for count in (3, 5))
+    own.build()
+    reference.build()
+    controls = np.random.default_rng(0).uniform(-1, 1, (20, 3, own.bank[0].shape[1]))
+    states = [own.observed()]
+    for each in controls:
+        own.states = own._rollout(each[:, None], None)
+        states.append(own.observed())
+    given = ant.trace(np.stack(states))
+    predicted = reference.predict(given._replace(actions=controls, columns=np.array([4, 0, 2])))
+    assert predicted.observations.shape == given.observations.shape
+    assert np.abs(predicted.observations - given.observations).max() < 1e-9
+    other = reference.predict(given).observations  # the bank's own actions
+    assert np.abs(other - given.observations).max() > 0.1
+    for each in (own, reference):
+        each.close()

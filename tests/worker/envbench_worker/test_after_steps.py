@@ -248,3 +248,44 @@ def test_a_reset_that_takes_longer_than_its_slice_is_made_once(
     made = meter(worker, adapter)
     made.take_turns([("reset_ms", 1)])
     assert (made.resets.calls, made.resets.ns) == ([1], [2 * MS])
+
+
+# ---------------------------------------------------------------- short calls
+
+
+def test_steps_in_short_calls_have_slices_of_their_own(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = Batches(worker, monkeypatch, lambda n: MS // 10)
+    lengths: list[int] = []
+    run = adapter.run
+
+    def noted(calls: int) -> Any:
+        lengths.append(calls)
+        return run(calls)
+
+    adapter.run = noted  # type: ignore[method-assign]
+    made = meter(worker, adapter)
+    made.first_step()
+    made.warm_up()
+    lengths.clear()
+    made.take_turns([("step", 500), ("short_calls_ms", 100), ("short_calls_ms", 100)])
+    assert lengths[0] == 500
+    assert set(lengths[1:]) <= {1, *worker.after_steps.LENGTHS}
+    assert lengths.count(1) >= 0.8 * len(lengths)
+    assert max(lengths[1:]) > 1
+    assert sum(made.short_calls.calls) == len(lengths) - 1
+    assert made.short_calls.steps == [each * 2 // (MS // 10) for each in made.short_calls.ns]
+    assert all(100 * MS <= each < 105 * MS for each in made.short_calls.ns)
+    assert len(made.measured.ns) == 1
+
+
+def test_a_slow_backend_makes_at_least_one_short_call(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = Batches(worker, monkeypatch, lambda n: 300 * MS)
+    made = meter(worker, adapter)
+    made.first_step()
+    made.warm_up()
+    made.take_turns([("step", 1), ("short_calls_ms", 100)])
+    assert (made.short_calls.calls, made.short_calls.steps) == ([1], [2])

@@ -247,15 +247,15 @@ def test_a_spot_check_comes_between_two_slices_and_in_neither(
     made = meter(worker, adapter)
     made.first_step()
     made.warm_up()
-    told: list[tuple[int, float]] = []
+    told: list[tuple[int, float, bool]] = []
 
-    def check(pace: float) -> None:
-        told.append((len(made.measured.ns), pace))
+    def check(pace: float, stepped: bool) -> None:  # noqa: FBT001 - as the worker's
+        told.append((len(made.measured.ns), pace, stepped))
         adapter.now += 10**9
 
     made.check, made._check_at = check, 30_000_000
     made.take_turns([("lead", 5), ("step", 20)] * 4)
-    assert told == [(2, 1_000_000.0)]
+    assert told == [(2, 1_000_000.0, True)]
     assert made.measured.ns == [20_000_000] * 4
     made.check_now()  # only once
     assert len(told) == 1

@@ -102,11 +102,16 @@ class MujocoRollout(Ants):
 
     def predict(self, given: Trace) -> Trace:
         before = np.concatenate([given.start, given.observations[:-1]])
+        traced = before.shape[1]  # the others step, too, without controls
+        columns = np.arange(traced) if given.columns is None else given.columns
+        own = (batch[columns] for batch in cycle(self.bank))
         rows = [given.start[0]]
-        for state, batch in zip(before, cycle(self.bank)):
-            self.states[:, -1, STATE] = state
-            self.states = self._rollout(batch[:, None].astype(np.float64), None)
-            rows.append(self.observed())
+        for state, batch in zip(before, own if given.actions is None else given.actions):
+            self.states[:traced, -1, STATE] = state
+            controls = np.zeros((self.job.numenv, 1, batch.shape[1]))
+            controls[:traced, 0] = batch
+            self.states = self._rollout(controls, None)
+            rows.append(self.observed()[:traced])
         return ant_model.trace(np.stack(rows))
 
     def seconds(self) -> Any:
