@@ -33,7 +33,7 @@ from typing import ClassVar
 
 from envbench import backends, families, runtimes
 from envbench.backends import Backend
-from envbench.decisions import traces
+from envbench.decisions import responses, traces
 from envbench.decisions.trace_file import read_trace
 from envbench.engine.experiment import seed_of_round
 from envbench.engine.target import Target, make_cell
@@ -167,7 +167,7 @@ class BackendContract:
         if reply.trace is not None and not family.own_tasks and not self.cell.variant:
             trace = read_trace(reply.trace)
             together = len(trace.rewards) // 2 if self.backend.own_engine else 0
-            assert traces.responds(trace, together) is not False, (
+            assert responses.responds(trace, together) is not False, (
                 "other actions gave the same observations: does `follow` pass the actions on?"
             )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from envbench.decisions import starts
+from envbench.decisions import actions, starts
 from envbench.decisions.trace_file import Trace
 from envbench.families import Standard
 from envbench.model import Agreement, Apart, Audit
@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-MOST_REPEATED = {"f": 0.02, "u": 0.5}  # share of an environment's steps, by kind of number
-BY_CHANCE = 2.6  # of a Kolmogorov-Smirnov statistic, for samples of one: exceeded once in 10⁵
 LONGER, FEWEST_LONGER = 3, 6  # steps of a call; such calls of all environments
-LAGS = 8  # steps between two actions that are compared
-CHANCE = 5.0  # standard errors of a correlation: exceeded once in 10⁶
-INDEPENDENT = 1024  # batches of a bank; after that, actions repeat
-MOST_APART = 1e-4  # the largest distance between environments with the same actions
 
 
 def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
@@ -90,8 +84,8 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
         longer=_longer(apart[1:], ~begins, own.at),
         hollow=_hollow(theirs.observations, own.observations, standard.first),
         beside=_beside(theirs, own, standard.first, short),
-        actions_apart=_actions_apart(theirs.actions, own.drawn_actions),
-        actions_related=_related(own.drawn_actions),
+        actions_apart=actions.apart(theirs.actions, own.drawn_actions),
+        actions_related=actions.related(own.drawn_actions),
     )
 
 
@@ -147,48 +141,6 @@ def _beside(theirs: Trace, own: Trace, first: int | None, short: Array) -> float
     apart = _apart(a[..., first:].astype(np.float64), b[..., first:].astype(np.float64))
     some = apart.max(axis=2)[~own.begins & short[:, None]]
     return _finite(float(np.quantile(some, 0.97, method="higher"))) if some.size else None
-
-
-def _actions_apart(theirs: Array | None, own: Array | None) -> float | None:
-    """How much the distributions of actions differ, beyond what chance explains: the largest
-    Kolmogorov-Smirnov statistic of any number of an action. None: unknown."""
-    import numpy as np
-    from scipy.stats import ks_2samp
-
-    if theirs is None or own is None or theirs.shape[2:] != own.shape[2:]:
-        return None
-    mine, wanted = (each.reshape(math.prod(each.shape[:2]), -1) for each in (own, theirs))
-    if not np.isfinite(mine).all() or not len(mine) or not len(wanted):
-        return None
-    chance = BY_CHANCE * math.sqrt(1 / len(mine) + 1 / len(wanted))
-    found = max(ks_2samp(a, b).statistic for a, b in zip(mine.T, wanted.T, strict=True))
-    return max(0.0, float(found) - chance)
-
-
-def _related(actions: Array | None) -> float | None:
-    """How much actions depend on each other, beyond what chance explains: the largest correlation
-    with the actions of the same environment up to ``LAGS`` steps later, or with those of the other
-    environments in the same step. Actions drawn at random have none. None: unknown."""
-    import numpy as np
-
-    if actions is None or len(actions) <= LAGS or not np.isfinite(actions).all():
-        return None
-    steps, environments = actions.shape[:2]
-    numbers = actions.reshape(steps, environments, -1).astype(np.float64)
-    spread = numbers.std(axis=(0, 1))
-    numbers = ((numbers - numbers.mean(axis=(0, 1))) / np.where(spread > 0, spread, 1.0))[
-        ..., spread > 0
-    ]
-    count = min(steps, INDEPENDENT) * numbers.shape[2]
-    if not count:
-        return None  # they are constant
-    chance = CHANCE / math.sqrt(count * environments)
-    later = (abs((numbers[lag:] * numbers[:-lag]).mean()) for lag in range(1, LAGS + 1))
-    found = [max(later) - chance]
-    if environments > 1:
-        together = environments * (numbers.mean(axis=1) ** 2).mean() - 1
-        found.append((abs(together) - CHANCE * math.sqrt(2 / count)) / (environments - 1))
-    return max(0.0, float(max(found)))
 
 
 def _distances(standard: Standard, theirs: Trace, own: Trace, begins: Array) -> Array:
@@ -295,74 +247,12 @@ def _episodes(trace: Trace) -> dict[str, list[float]]:
     return found
 
 
-def repeated(trace: Trace, again: Trace) -> bool | None:
-    """Compare a trace with one of a new process with the same seed, and partly other actions.
-
-    True if environments with the same actions repeat their observations and those with other
-    actions do not. None: the former do not repeat, or one group is empty.
-    """
-    import numpy as np
-
-    steps = np.arange(len(again.rewards)) if again.at is None else again.at
-    steps = steps[: len(again.observations)]
-    steps = steps[steps < len(trace.observations)]
-    numbers = np.arange(trace.rewards.shape[1])
-    mine, theirs = (numbers if each.columns is None else each.columns for each in (trace, again))
-    _, a, b = np.intersect1d(mine, theirs, return_indices=True)
-    if not len(a) or not len(steps) or trace.actions is None or again.actions is None:
-        return None
-    starts = _equal(trace.start[:, a], again.start[:, b])
-    equal = starts & _equal(trace.observations[steps][:, a], again.observations[: len(steps), b])
-    count = min(len(trace.actions), len(again.actions))
-    alike = _equal(trace.actions[:count, a], again.actions[:count, b])
-    if not alike.any() or alike.all() or not equal[alike].all():
-        return None
-    return not equal[~alike].any()
-
-
 def identical(one: Trace, other: Trace) -> bool:
     """Do two traces have the same observations, rewards and ends, to the last bit?"""
     names = ("start", "observations", "rewards", "ended", "truncated")
     both = [[getattr(trace, name) for name in names] for trace in (one, other)]
     mine, theirs = ([None if e is None else e.tobytes() for e in each] for each in both)
     return mine == theirs
-
-
-def _equal(one: Array, other: Array) -> Array:
-    """Which columns of two arrays are equal, (columns,)."""
-    import numpy as np
-
-    if one.shape != other.shape:
-        raise ValueError(f"arrays of {one.shape} and {other.shape} cannot be compared")
-    return np.asarray(np.equal(one, other).all(axis=(0, *range(2, one.ndim))))
-
-
-def responds(trace: Trace, together: int, again: bool | None = None) -> bool | None:
-    """Do observations follow the actions, and nothing else? None means unknown: the observations
-    change, but no steps had equal actions (``together`` is 0), so it cannot be tested. A part in
-    which the robot hardly moves (``Trace.chosen``) does not count.
-
-    This needs two environments and no reference. Environments that start alike must look alike
-    while they get the same actions (the first ``together`` steps), and differ afterwards. A game's
-    screen may repeat from step to step; a simulated robot's state does not. NaN is not accepted.
-    ``again``: what the same steps with other actions showed (``repeated``).
-    """
-    import numpy as np
-
-    observations = trace.observations[: trace.chosen]
-    steps, environments = observations.shape[:2]
-    flat = observations.reshape(steps, environments, math.prod(observations.shape[2:]))
-    # Without steps that can be compared, a task may repeat its observations, or have NaN in them.
-    failed = None if not together and again is None else False
-    if steps < 2 or not flat.size or (flat.dtype.kind == "f" and not np.isfinite(flat).all()):
-        return failed
-    alike = np.abs(np.diff(flat[:together].astype(np.float64), axis=1)).max(initial=0.0)
-    repeated = (flat[1:] == flat[:-1]).all(axis=2).mean(axis=0)  # of each environment
-    moves = bool(repeated.max(initial=0.0) <= MOST_REPEATED.get(flat.dtype.kind, 0.5))
-    differ = (flat[together:, 1:] != flat[together:, :1]).any(axis=(0, 2)).all()
-    if not (moves and alike <= MOST_APART and differ):
-        return failed
-    return True if together else again
 
 
 def counted(audit: Audit, frame_skip: float) -> bool | None:

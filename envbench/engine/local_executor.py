@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from msgspec.structs import asdict, replace
 
 from envbench import runtimes
-from envbench.decisions import traces
+from envbench.decisions import responses
 from envbench.decisions.equal_work import compared
 from envbench.decisions.trace_file import Trace, read_trace
 from envbench.engine import lock_step
@@ -176,7 +176,8 @@ class _Recording:
                     agreement = replace(agreement, repeats=self._repeats(reference, reply.trace))
             judged = family.own_tasks or (agreement and standard and not standard.episodes)
             amount = trial.verify.together
-            responds = None if judged else traces.responds(trace, amount, self.responds.get(side))
+            again = self.responds.get(side)
+            responds = None if judged else responses.responds(trace, amount, again)
         except lock_step.UNUSABLE as error:
             unusable = Failure(reason="invalid-figure", phase="measure", message=str(error))
             return replace(record, failure=unusable)

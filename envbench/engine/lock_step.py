@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from envbench import backends
 from envbench.backends.specification import with_role
-from envbench.decisions import traces
+from envbench.decisions import responses, traces
 from envbench.decisions.equal_work import compared, one_engine
 from envbench.decisions.trace_file import Trace, read_trace
 from envbench.engine.availability import Arm, Arms, own_runtime
@@ -113,7 +113,7 @@ def responds(trial: Trial, reply: Reply, arm: Arm) -> bool | None:
     found = reply_of(launch(replace(trial, verify=amount), arm), {})
     try:
         own, again = (read_trace(each or b"") for each in (reply.trace, found.trace))
-        return traces.repeated(own, again)
+        return responses.repeated(own, again)
     except UNUSABLE:  # or it failed
         return None
 

@@ -14,7 +14,8 @@ from envbench import families
 from envbench.decisions import traces
 from envbench.decisions.equal_work import compared, differences, judge
 from envbench.decisions.trace_file import Trace, read_trace
-from envbench.decisions.traces import compare, responds
+from envbench.decisions.responses import responds
+from envbench.decisions.traces import compare
 from envbench.families import Standard
 from envbench.model import (
     Agreement,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from envbench import families
-from envbench.decisions import traces
+from envbench.decisions import responses, traces
 from envbench.decisions.equal_work import compared
 from envbench.decisions.trace_file import Trace, read_trace
 from envbench.families import Standard
@@ -94,8 +94,8 @@ def test_with_one_seed_only_environments_with_other_actions_may_differ(
     fewer = replace(again, at=rows, observations=again.observations[rows],
                     rewards=again.rewards[rows], ended=again.ended[rows])  # fmt: skip
     for each in (again, fewer):
-        assert traces.repeated(trace, each) is says
-    assert traces.repeated(trace, replace(again, actions=drawn)) is None
+        assert responses.repeated(trace, each) is says
+    assert responses.repeated(trace, replace(again, actions=drawn)) is None
 
 
 def walked(differs: slice, ends: list[int]) -> Trace:
@@ -353,9 +353,9 @@ def test_the_same_infinity_and_two_values_that_are_no_numbers_are_equal() -> Non
 @pytest.mark.parametrize("value", [0.0, np.nan])
 def test_a_task_may_repeat_its_observations_or_have_no_numbers_in_them(value: float) -> None:
     still = replace(played([4]), observations=np.full((4, 1, 2), value))
-    assert traces.responds(still, 0) is None
-    assert traces.responds(still, 2) is False
-    assert traces.responds(still, 0, again=True) is False
+    assert responses.responds(still, 0) is None
+    assert responses.responds(still, 2) is False
+    assert responses.responds(still, 0, again=True) is False
 
 
 def test_a_trace_that_begins_in_the_middle_says_which_episodes_had_just_ended() -> None:
