@@ -87,6 +87,22 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.0995 else f"{100 * share:.2g} %"
 
 
+def times(ratio: float) -> str:
+    """``2.6 ×``; below 2 with two decimals."""
+    return f"{ratio:.{_places(ratio)}f} ×"
+
+
+def times_from_to(ratio: float, interval: tuple[float, float] | None, to: str = " to ") -> str:
+    """The interval of a ratio, with as many decimals: ``2.5 to 2.7``. "" for None."""
+    if interval is None:
+        return ""
+    return to.join(f"{each:.{_places(ratio)}f}" for each in interval)
+
+
+def _places(ratio: float) -> int:
+    return 1 if ratio >= 2 else 2
+
+
 def duration(seconds: float | None) -> str:
     """With three digits: ``12.3 µs``, ``4.56 ms`` or ``0.789 s``. "" for None."""
     if seconds is None:

@@ -32,7 +32,7 @@ from envbench.results.measured_cells import Measured
 from envbench.results.relations import Relations, of_two_sides
 from envbench.results.selection import Selection
 from envbench.stats.intervals import Interval, half_width
-from envbench.text import counted, printable, rounded
+from envbench.text import counted, printable, rounded, times, times_from_to
 
 
 @click.command()
@@ -147,9 +147,7 @@ def _sentence(first: str, second: str, found: Comparison) -> str:
     cells, within the noise in 3.``"""
     if found.geometric_mean is None:
         return ""
-    places = 1 if found.geometric_mean >= 2 else 2
-    low, high = found.mean_interval or (None, None)
-    span = "" if low is None else f" ({low:.{places}f} to {high:.{places}f})"
+    span = times_from_to(found.geometric_mean, found.mean_interval)
     words = {"faster": "faster in", "slower": "slower in", "~": "within the noise in",
              "?": "no interval in"}  # fmt: skip
     counts = Counter(pair.verdict for pair in found.counted)
@@ -160,7 +158,7 @@ def _sentence(first: str, second: str, found: Comparison) -> str:
     mean = " on average" if len(found.counted) > 1 else ""
     quick = any(e.quick for pair in found.counted for e in (pair.first, pair.second))
     caution = " This is provisional: some figures were measured quickly." if quick else ""
-    ratio = f"{found.geometric_mean:.{places}f} × {first}{span}"
+    ratio = f"{times(found.geometric_mean)} {first}{span and f' ({span})'}"
     beside = all(pair.kernel_ratio for pair in found.counted)
     to = "Relative to the reference kernel, " if beside else ""
     return f"{to}{second} is {ratio}{mean}: {verdicts}.{caution}"

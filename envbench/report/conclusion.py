@@ -17,7 +17,7 @@ from envbench.report.machine_results import MachineResults, machine_results
 from envbench.results.measured_cells import Measured
 from envbench.results.relations import Relation
 from envbench.results.selection import Selection
-from envbench.text import counted, listed
+from envbench.text import counted, listed, times, times_from_to
 
 BASE = "for-loop"  # speed-ups are relative to it
 QUICK = "quick figures are never ranked. Measure for longer, without --quick, to be sure"
@@ -66,9 +66,8 @@ class Conclusion:
         if interval is None and self.to.plan_id != self.best.plan_id:
             return ""  # how far the two sessions differ is not known
         label = self.to.label if self.to is self.base else self._named(self.to)
-        places = 1 if ratio >= 2 else 2
-        span = f" ({interval[0]:.{places}f} to {interval[1]:.{places}f})" if interval else ""
-        return f"{ratio:.{places}f} × {label}{span}"
+        span = f" ({times_from_to(ratio, interval)})" if interval else ""
+        return f"{times(ratio)} {label}{span}"
 
     @property
     def sentence(self) -> str:

@@ -17,7 +17,7 @@ from envbench.report.tables import costs, details, overview
 from envbench.report.tables.build import build, build_published
 from envbench.report.tables.table import Existing, Table, note_once
 from envbench.results.measured_cells import Measured
-from envbench.text import counted, one_line
+from envbench.text import counted, one_line, times, times_from_to
 
 WIDE = 16  # an axis that spans more than this factor is logarithmic
 
@@ -300,8 +300,5 @@ def _bar_text(each: Measured, base: Measured | None, found: Conclusion) -> dict[
         return {"text": "1 ×", "more": ", ".join([found.results.text(each), *more])}
     if relation is None:
         return {"text": found.results.text(each), "more": ", ".join(more)}
-    places = 1 if relation.ratio >= 2 else 2
-    if relation.interval:
-        low, high = relation.interval
-        more.insert(0, f"{low:.{places}f}–{high:.{places}f}")
-    return {"text": f"{relation.ratio:.{places}f} ×", "more": ", ".join(more)}
+    span = times_from_to(relation.ratio, relation.interval, "–")
+    return {"text": times(relation.ratio), "more": ", ".join(filter(None, [span, *more]))}
