@@ -52,7 +52,7 @@ def spot_check(trial: Trial, reply: Reply, arms: Arms) -> Agreement | None:
         agreement = agreement_of(trial, standard, (own, reply), (predicted, found))
     except UNUSABLE:
         return lacking
-    if target.family.follows_by == "seed" and not compared(standard, agreement)[0]:
+    if target.family.follows_by == "seed" and compared(standard, agreement)[0] is False:
         again = repeats(follower, replace(arm, target=target), reply.trace, predicted)
         agreement = replace(agreement, repeats=again)
     return agreement if agreement.steps >= _fewest(trial, reply) else lacking
