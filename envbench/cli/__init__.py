@@ -17,8 +17,8 @@ from typing import Any
 import click
 
 from envbench import __version__
-from envbench.engine.signals import raise_on_signals
 from envbench.errors import MORE_FILES, EnvbenchError, UnknownName, UsageError
+from envbench.process.signals import raise_on_signals
 from envbench.text import cut, names_cut, printable, spelt_out
 
 COMMANDS = {  # each with its file and its help
