@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from envbench.decisions import starts
 from envbench.decisions.trace_file import Trace
 from envbench.families import Standard
-from envbench.model import Agreement, Apart, Audit
+from envbench.model import Agreement, Apart
 
 if TYPE_CHECKING:
     import numpy as np
@@ -204,8 +204,8 @@ def _distances(standard: Standard, theirs: Trace, own: Trace, begins: Array) -> 
 
 
 def _apart(one: Array, other: Array) -> Array:
-    """The difference of each number. Infinity where only one is no number; zero where both are, or
-    are the same infinity."""
+    """The difference of each number. Infinity where only one is not a number. Zero where neither
+    is a number, or both are the same infinity."""
     import numpy as np
 
     with np.errstate(invalid="ignore"):
@@ -330,19 +330,6 @@ def responds(trace: Trace, together: int, again: bool | None = None) -> bool | N
     if not (moves and alike <= MOST_APART and differ):
         return failed
     return True if together else again
-
-
-def counted(audit: Audit, frame_skip: float) -> bool | None:
-    """Does the backend's count equal that of its environments? None: nothing else counts it.
-
-    A count of zero steps is refused: no environment only resets.
-    """
-    if audit.frames is None:
-        return None
-    claimed = audit.steps * frame_skip
-    if audit.steps < 1 or audit.steps + audit.resets < audit.calls:
-        return False
-    return abs(claimed - audit.frames) < min(0.5, frame_skip / 2)
 
 
 def _finite(value: float) -> float:
