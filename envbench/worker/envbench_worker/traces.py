@@ -14,10 +14,10 @@ from envbench_worker.audit import Emit, progress
 from envbench_worker.contract import MOST_TRACED, Adapter, Job, Trace, from_batch, named, shuffled
 
 LENGTHS = (2, 3, 5, 8, 13, 20, 40)  # of longer calls in lock-step, at most a third of all steps
-SELDOM = 10  # one call in so many makes several steps in lock-step
-LATER = 5  # after the audit, one more step is compared for so many lock-steps
+SELDOM = 10  # one call in this many makes several steps in lock-step
+LATER = 5  # after the audit, one more step is compared for this many lock-steps
 STARTS = 12  # short parts after these, each with a start of all environments
-SHORT = 80  # in each short part, one more step is compared for so many lock-steps
+SHORT = 80  # in each short part, one more step is compared for this many lock-steps
 SPOT_STARTS, SPOT_PART, SPOT_STARTS_S = 40, 12, 5.0  # starts, and steps after each
 MORE, MORE_S, PACE_CALLS = 5, 10.0, 20  # where the reference only starts from the same seed
 HELD = 16  # arrays of observations that are held until the end of the lock-steps
