@@ -33,7 +33,8 @@ from typing import ClassVar
 
 from envbench import backends, families, runtimes
 from envbench.backends import Backend
-from envbench.decisions import responses, traces
+from envbench.decisions import responses
+from envbench.decisions.equal_work import counts_agree
 from envbench.decisions.trace_file import read_trace
 from envbench.engine.experiment import seed_of_round
 from envbench.engine.target import Target, make_cell
@@ -154,7 +155,7 @@ class BackendContract:
             "then gets no ✓"
         )
         claimed = reply.audit.steps * self.cell.frame_skip
-        assert traces.counted(reply.audit, self.cell.frame_skip), (
+        assert counts_agree(reply.audit, self.cell.frame_skip), (
             f"`run` claims {claimed:g} frames, `recount` says {reply.audit.frames:g}: one of them "
             "counts resets as steps, or misses some"
         )

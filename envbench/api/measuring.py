@@ -18,7 +18,6 @@ from envbench.engine.campaign import Campaign
 from envbench.engine.carry_out import carry_out
 from envbench.engine.experiment import Done, Experiment, Options
 from envbench.engine.request import CellRequest
-from envbench.engine.signals import raise_on_signals
 from envbench.errors import Interrupted, Unavailable, UsageError, hints_shown
 from envbench.experiments.run.rounds import Figures, Measure, RunExperiment
 from envbench.families import SMALLEST_SKIP
@@ -34,6 +33,7 @@ from envbench.model import (
     Trial,
 )
 from envbench.process.reply import Event
+from envbench.process.signals import raise_on_signals
 from envbench.report.conclusion import conclusions
 from envbench.report.data_export import of_cell
 from envbench.results.folder import load_files

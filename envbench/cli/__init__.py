@@ -3,6 +3,11 @@
 No other package of envbench prints or exits. Data goes to stdout, progress and messages to stderr.
 The file of a command is imported when the command is called: ``envbench --help`` is quick. This
 file has what surrounds every command: refusals before it, signals during it, its errors after it.
+
+``COMMANDS`` names the file of each command. Commands share ``options`` and ``value_types``, which
+read the command line, ``terminal``, which writes, and ``conduct`` and ``progress``, which carry out
+an experiment and show its progress. ``run_figures`` shows the outcome of ``run``, and
+``check_verdicts`` and ``check_sentences`` that of ``check``.
 """
 
 from __future__ import annotations
@@ -17,8 +22,8 @@ from typing import Any
 import click
 
 from envbench import __version__
-from envbench.engine.signals import raise_on_signals
 from envbench.errors import MORE_FILES, EnvbenchError, UnknownName, UsageError
+from envbench.process.signals import raise_on_signals
 from envbench.text import cut, names_cut, printable, spelt_out
 
 COMMANDS = {  # each with its file and its help

@@ -10,7 +10,7 @@ import click
 from envbench.backends import Backend, get, plugin_warnings, registry, shown
 from envbench.cli.options import AS_JSON, PYTHONS, VERBOSE, completing, option
 from envbench.cli.progress import builds_text
-from envbench.cli.terminal import print_json, table, tell, warn
+from envbench.cli.terminal import print_json, table, tell, tell_error, warn
 from envbench.cli.value_types import Text
 from envbench.engine.availability import builds
 from envbench.errors import UNAVAILABLE, Unavailable, UsageError
@@ -118,7 +118,7 @@ def _set_up_family(backend: Backend, family: str) -> dict[str, str]:
     try:
         runtime = make(backend, tell, family)
     except Unavailable as error:
-        tell(f"{backend.name}: {error}\n{error.hint}")
+        tell_error(f"{backend.name}: ", error)
         return {**row, "status": "failed", "reason": str(error), "fix": error.hint}
     tell(f"{backend.name}: ready ({runtime.python})")
     return {**row, "status": "ready", "python": runtime.python}

@@ -14,7 +14,7 @@ from envbench.cli.value_types import Text
 from envbench.errors import UsageError
 from envbench.machine import lock
 from envbench.model import fields
-from envbench.runtimes.cached import Cached, cached, remove, together_mb
+from envbench.runtimes.cached import CHECK, Cached, cached, remove, together_mb
 from envbench.runtimes.interpreters import cache_folder
 from envbench.text import counted, disk
 
@@ -67,7 +67,7 @@ def clean(names: tuple[str, ...], everything: bool, yes: bool) -> None:
     if names and everything:
         raise UsageError("give backends or --all, not both.")
     every = cached()
-    known = {each.backend for each in every}  # perhaps of a plugin that is no longer installed
+    known = {CHECK, *(each.backend for each in every)}  # perhaps of a plugin that is gone
     words = [each for text in names for each in text.split(",")]
     chosen = {each if each in known else get(each).name for each in words}
     found = [

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import NoReturn
 
 import click
+from click.core import ParameterSource
 
 from envbench.cli.check_verdicts import show, show_plan
-from envbench.cli.conduct import conduct
+from envbench.cli.conduct import conduct, warn_of_left_out
 from envbench.cli.options import (
     AS_JSON,
     Option,
@@ -95,6 +96,7 @@ RULE = grouped(
         default=0.001,
     ),
 )
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"  # the variable in which GitHub names its file
 PAIRS = Whole(FEWEST_PAIRS, MOST_ROUNDS)
 SIZE = grouped(
     "size",
@@ -133,8 +135,8 @@ SIZE = grouped(
 @option(
     "--summary FILE",
     "Append the verdicts to this file as Markdown.  [default: GitHub's step summary]",
-    FilePath(dir_okay=False),
-    envvar="GITHUB_STEP_SUMMARY",
+    FilePath(),
+    envvar=STEP_SUMMARY,
 )
 @measuring_options(runtimes=False)
 @AS_JSON
@@ -168,7 +170,7 @@ def check(
     if rule.tolerance <= rule.margin:
         raise click.UsageError("--tolerance has to be greater than --margin.")
     _refuse_combinations()
-    _check_summary(summary)
+    summary = _writable(summary)
     experiment = CheckExperiment(
         cells=cells, baseline=baseline, candidate=candidate, rule=rule, size=size
     )
@@ -181,14 +183,17 @@ def check(
     if any(source.ref for source in sources.values()):
         tell(f"Comparing the project in {printable(str(Path.cwd()))}.")
     working = any(source.ref == WORKING_TREE for source in sources.values())
-    own = f"{options.results}/"  # our records are not a part of the project
-    if working and (left_out := [each for each in untracked() if not each.startswith(own)]):
+    records = f"{os.path.relpath(os.path.realpath(options.results))}/"  # not a part of the project
+    if working and (left_out := [each for each in untracked() if not each.startswith(records)]):
         names = ", ".join(map(printable, left_out[:3])) + (", …" if len(left_out) > 3 else "")
         tell(f"Note: untracked files are not included: {names}. Add them with git add.")
     if only_plan:
+        warn_of_left_out(options)
         with kept_to(options.cpus):
-            targets = experiment.choose(site_of(options, experiment)).targets
-        show_plan(targets, size.of(targets, rule), experiment.arm_sources, as_json=as_json)
+            chosen = experiment.choose(site_of(options, experiment))
+        for note in chosen.notes:
+            tell(note)
+        show_plan(chosen.targets, size.of(chosen.targets, rule), sources, as_json=as_json)
         return
     conduct(experiment, options, lambda outcome: shown(outcome, outcome.findings))
 
@@ -228,14 +233,28 @@ def _refuse_combinations() -> None:
     refuse_together("--against", "--plan", "--precise", because=because)
 
 
-def _check_summary(path: Path | None) -> None:
-    if path is None:
-        return
-    place = path if path.exists() else path.absolute().parent
-    if not os.access(place, os.W_OK):
-        raise UsageError(
-            f"--summary: {path} cannot be written.", hint="Its folder has to exist already."
-        )
+def _writable(summary: Path | None) -> Path | None:
+    """The file, if it can be written. A wrong option is wrong usage. A wrong variable, which GitHub
+    sets, gives a warning."""
+    if summary is None or not (trouble := _why_not(summary)):
+        return summary
+    source = click.get_current_context().get_parameter_source("summary")
+    if source is not ParameterSource.ENVIRONMENT:
+        raise UsageError(f"--summary: {summary} cannot be written.", hint=trouble)
+    tell(f"Warning: {STEP_SUMMARY}: {summary} cannot be written. {trouble}")
+    return None
+
+
+def _why_not(file: Path) -> str:
+    """Why a file cannot be written; "" if it can."""
+    folder = file.absolute().parent
+    if os.path.isdir(file):
+        return "It is a folder."
+    if os.path.exists(file):
+        return "" if os.access(file, os.W_OK) else "It is read-only."
+    if not os.path.isdir(folder):
+        return "Its folder has to exist already."
+    return "" if os.access(folder, os.W_OK) else "Its folder is read-only."
 
 
 @click.group()

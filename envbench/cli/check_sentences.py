@@ -8,28 +8,28 @@ from envbench.backends import row_label
 from envbench.cli.terminal import percent
 from envbench.decisions.slowdown import Stage, Stages, alarms
 from envbench.experiments.check.stages import CellVerdict
-from envbench.model import Cell, PairsDesign, Plan, Rule
+from envbench.model import Cell, Plan
 from envbench.text import counted, listed
 
-OFTEN = 1000  # an episode in so many steps: its reset may matter
+OFTEN = 1000  # one episode in this many steps: its reset may matter
 
 
 def sentences(plan: Plan, verdicts: Sequence[CellVerdict]) -> list[str]:
     """What was found, a sentence per cell: about the only one, and about each that did not pass.
     If all of several passed, about the slowest. An alarm that did not repeat has a sentence of its
     own."""
-    rule, made = plan.design_as(PairsDesign).rule or Rule(), []
+    made = []
     for each in verdicts:
         name = _place(each.cell)
         if each.stages and (len(verdicts) == 1 or each.verdict != "PASS"):
             other = ", and its results differ (see below)" if each.different else ""
-            made.append(f"{name}: {_found(each, rule)}{other}.")
+            made.append(f"{name}: {_found(each)}{other}.")
         other_pace = each.verdict == "IMPROVEMENT" or {"steps", "all steps"} & {*each.slower}
         if other_pace and each.resets * OFTEN > each.steps:
             made.append(
-                f"{name}: these steps contain the automatic resets of "
-                f"{counted(each.resets, 'episode')}, so a change of `step` or `reset` alone is "
-                "another percentage."
+                f"{name}: the steps include the automatic resets of "
+                f"{counted(each.resets, 'episode')}. So a change in `step` or `reset` alone is a "
+                "different percentage."
             )
         if each.different and plan.sides_are_one:
             made.append(
@@ -41,8 +41,8 @@ def sentences(plan: Plan, verdicts: Sequence[CellVerdict]) -> list[str]:
             made.append(
                 f"{name}: the candidate's observations, rewards or ends differ from the baseline's "
                 f"at the end of {each.different:,} of the {each.compared:,} slices, with the same "
-                "seed and actions. Either it does other work, perhaps with another version of an "
-                "engine that reports none, or the task is not reproducible by its seed."
+                "seed and actions. Either it does other work (perhaps its engine has another "
+                "version, which it does not report), or the task is not reproducible by its seed."
             )
         if len(each.stages) == 2 and each.verdict != "REGRESSION":
             made.append(f"{name}: {_not_repeated(*each.stages)}")
@@ -73,11 +73,11 @@ def _not_repeated(first: Stages, last: Stages) -> str:
     return f"an alarm did not repeat, so it does not count. Stage one: {found}. {second}"
 
 
-def _found(found: CellVerdict, rule: Rule) -> str:
+def _found(found: CellVerdict) -> str:
     last = found.stages[-1]
     if found.verdict == "PASS":
-        ruled_out = f"no slowdown of the usual pace by {percent(rule.tolerance)} or more"
-        return f"{ruled_out}: {_changed('steps', last['steps'])}"
+        slowdown = f"a slowdown of the usual pace by {percent(found.tolerance)} or more"
+        return f"{slowdown} is ruled out: {_changed('steps', last['steps'])}"
     if found.verdict == "REGRESSION":
         redundant = {"all steps"} if "steps" in found.slower else set()
         return listed(

@@ -33,8 +33,9 @@ LONGEST_NOTE = 4000  # letters of a text in the summary of a pull request
 UNSEEN, USELESS = 0.5, 0.9  # shares of speed lost if a cost doubles, and if it grows tenfold
 MEANS: dict[str, str] = {
     "PASS": "the usual pace did not slow down by the tolerance or more",
-    "REGRESSION": "steps are slower by more than the margin, or a cost grew by more than it may",
-    "IMPROVEMENT": "faster by more than the margin",
+    "REGRESSION": "steps are slower by more than the margin, or a cost grew by more than "
+    "`--cost-tolerance`",
+    "IMPROVEMENT": "the steps are faster by more than the margin",
     "INCONCLUSIVE": "neither a slowdown nor its absence is certain: use more pairs "
     "(`--pairs`), or a quieter machine (`envbench doctor`)",
     "BROKEN": "the baseline or the candidate failed",

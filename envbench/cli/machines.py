@@ -78,7 +78,7 @@ def detect(context: click.Context, as_json: bool) -> None:
         print_json(facts | {"run_as": used.name, "run_title": used.title})
         return
     fits = f"{fitting.name} ({fitting.title})" if fitting else ""
-    kept = f"runs are kept as {used.name} ({used.title})"
+    kept = f"results go to the profile {used.name} ({used.title})"
     lines = {
         "cpu": found.cpu,
         "logical cpus": f"{found.logical_cpus} ({found.usable_cpus} usable)",

@@ -102,9 +102,8 @@ def delete(plan: str, results: Path, yes: bool) -> None:
     if not yes and not click.confirm(question, err=True):
         tell("Nothing was deleted.")
         return
-    with lock.acquire(
-        wait=False, hint=lock.LATER
-    ):  # a plan that is being measured may have grown since the question
+    with lock.acquire(wait=False, hint=lock.LATER):
+        # A plan that is being measured may have grown since the question.
         path, *by_products = recorded.delete(recorded.named(results, found.plan.plan_id))
     more = f" and {counted(len(by_products), 'by-product')}" if by_products else ""
     tell(f"Deleted {path}{more}.")

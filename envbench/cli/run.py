@@ -174,7 +174,7 @@ def _show_plan(found: Preview, *, as_json: bool) -> None:
     without = ", without the time to build" if found.builds else ""
     click.echo(f"\n{total} on {found.machine}: {about} {clock(found.seconds)}{without}.")
     if found.at_least:
-        click.echo("No earlier result says how long so many environments or vector steps take.")
+        click.echo("No earlier result shows how long this many environments or vector steps take.")
     if found.builds:
         click.echo(builds_text(found.builds))
     for each in found.lacking:

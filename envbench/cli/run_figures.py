@@ -13,7 +13,7 @@ import click
 
 from envbench import families
 from envbench.backends import row_label
-from envbench.cli.terminal import cell_name, print_json, table, tell, tell_failure
+from envbench.cli.terminal import cell_name, print_json, table, tell, tell_error, tell_failure
 from envbench.decisions.session import Session
 from envbench.engine.campaign import Campaign
 from envbench.errors import CELL_FAILED, EnvbenchError
@@ -108,7 +108,7 @@ def _profiled(outcome: Campaign[Figures], cells: Sequence[Cell], folder: Path) -
         try:
             tell(f"wrote {flame_graph(outcome.executor, outcome.arms, cell, folder)}")
         except EnvbenchError as error:
-            tell(f"{error}\n{error.hint}")
+            tell_error("", error)
             return False
     return True
 

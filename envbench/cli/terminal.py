@@ -12,6 +12,7 @@ from typing import Any
 import click
 import msgspec
 
+from envbench.errors import EnvbenchError
 from envbench.model import Cell, Failure
 from envbench.text import printable
 
@@ -27,6 +28,13 @@ def tell(text: str) -> None:
 def warn(warnings: Iterable[str]) -> None:
     for warning in warnings:
         tell(f"Warning: {warning}")
+
+
+def tell_error(title: str, error: EnvbenchError) -> None:
+    """Write an expected error after a title, and its hint, if there is one, on the next line."""
+    tell(f"{title}{error}")
+    if error.hint:
+        tell(error.hint)
 
 
 def tell_failure(title: str, failure: Failure) -> None:

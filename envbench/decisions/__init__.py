@@ -3,5 +3,5 @@
 ``slowdown``: is the candidate of a check slower? ``ranking``: which cells of a session are shown to
 be faster than which? (``session`` fits the model of their rates.) ``equal_work``: do two backends
 do the same work? ``traces`` and ``starts`` compare what they did with the same actions, which
-``arrays`` reads.
+``trace_file`` reads.
 """

@@ -14,10 +14,9 @@ from typing import Any, Literal
 import msgspec
 
 from envbench import backends, families
-from envbench.decisions import traces
 from envbench.families import Standard
 from envbench.families.family import NO_NUMBER
-from envbench.model import Agreement, Apart, Cell, Kind, Verification
+from envbench.model import Agreement, Apart, Audit, Cell, Kind, Verification
 from envbench.text import counted
 
 LEAST_SEEN = 0.9  # of the claimed resets; honest backends make at least as many
@@ -207,12 +206,25 @@ def _audit(found: Verification) -> tuple[bool | None, str]:
     if audit.resets_seen is not None and audit.resets_seen < fewest:
         claimed_resets = f"{audit.resets_claimed:,} resets"
         return False, f"claims {claimed_resets}, its environments saw {audit.resets_seen:,}"
-    if not traces.counted(audit, skip):
+    if not counts_agree(audit, skip):
         return False, f"claims {claimed} frames, its environments made {audit.frames:,.10g}"
     if not audit.counted_by:
         return None, "only the adapter counts its steps"
     environments = counted(found.cell.numenv, "environment")
     return True, f"{claimed} frames of {environments}, counted again by {audit.counted_by}"
+
+
+def counts_agree(audit: Audit, frame_skip: float) -> bool | None:
+    """Does the backend's count equal that of its environments? None: nothing else counts it.
+
+    A count of zero steps is refused: no environment only resets.
+    """
+    if audit.frames is None:
+        return None
+    claimed = audit.steps * frame_skip
+    if audit.steps < 1 or audit.steps + audit.resets < audit.calls:
+        return False
+    return abs(claimed - audit.frames) < min(0.5, frame_skip / 2)
 
 
 def _recorded(found: Verification) -> bool:
@@ -334,7 +346,7 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
     if found.hollow:
         wrong.append("the numbers that it reports beside the state are all zero")
     if (found.actions_apart or 0.0) > MOST_OTHER_ACTIONS:
-        wrong.append("its actions are distributed differently from those that were asked for")
+        wrong.append("its actions are distributed differently from the requested ones")
     if (found.actions_related or 0.0) > MOST_RELATED_ACTIONS:
         wrong.append("its actions depend on each other: they are not drawn at random")
     if wrong:
@@ -349,7 +361,7 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
 
 
 def _amount(distance: float) -> str:
-    return "a value that is no number" if distance >= NO_NUMBER else f"{distance:.2g}"
+    return "a value that is not a number" if distance >= NO_NUMBER else f"{distance:.2g}"
 
 
 def _episodes(standard: Standard, found: Agreement) -> tuple[bool | None, str]:

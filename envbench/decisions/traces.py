@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from envbench.decisions import actions, starts
 from envbench.decisions.trace_file import Trace
 from envbench.families import Standard
-from envbench.model import Agreement, Apart, Audit
+from envbench.model import Agreement, Apart
 
 if TYPE_CHECKING:
     import numpy as np
@@ -181,8 +181,8 @@ def _as_precise(theirs: Array, own: Array) -> Array:
 
 
 def _apart(one: Array, other: Array) -> Array:
-    """The difference of each number. Infinity where only one is no number; zero where both are, or
-    are the same infinity."""
+    """The difference of each number. Infinity where only one is not a number. Zero where neither
+    is a number, or both are the same infinity."""
     import numpy as np
 
     with np.errstate(invalid="ignore"):
@@ -253,19 +253,6 @@ def identical(one: Trace, other: Trace) -> bool:
     both = [[getattr(trace, name) for name in names] for trace in (one, other)]
     mine, theirs = ([None if e is None else e.tobytes() for e in each] for each in both)
     return mine == theirs
-
-
-def counted(audit: Audit, frame_skip: float) -> bool | None:
-    """Does the backend's count equal that of its environments? None: nothing else counts it.
-
-    A count of zero steps is refused: no environment only resets.
-    """
-    if audit.frames is None:
-        return None
-    claimed = audit.steps * frame_skip
-    if audit.steps < 1 or audit.steps + audit.resets < audit.calls:
-        return False
-    return abs(claimed - audit.frames) < min(0.5, frame_skip / 2)
 
 
 def _finite(value: float) -> float:

@@ -23,11 +23,11 @@ from envbench.errors import EnvbenchError, Unavailable, UnknownName, UsageError
 from envbench.model import Cell, Failure, RuntimeFact, arm_key, digest
 from envbench.process.one_job import WORKER
 from envbench.process.reply import Reply
+from envbench.runtimes.installer import distribution
 from envbench.text import printable
 
 Say = Callable[[str], None]
 TRIES = 3  # of a probe or block whose worker is killed, at most
-DISTRIBUTIONS = {"ale_py": "ale-py", "cv2": "opencv-python-headless"}  # by the name to import
 
 
 class Arm(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,7 +203,7 @@ def _install_hint(arm: Arm, failure: Failure) -> str:
         )
     missing = re.search(r"No module named '(\w+)", failure.message)
     name = missing[1] if missing else arm.backend.library
-    return f"{arm.python} -m pip install {DISTRIBUTIONS.get(name, name)}"
+    return f"{arm.python} -m pip install {distribution(name)}"
 
 
 def runtime_fact(reply: Reply) -> RuntimeFact:

@@ -108,7 +108,7 @@ def pair(
             slice_s=slice_s,
             equal_calls=equal,
             reset_turns=order[:RESET_SLICES] if equal else [],
-            start="at once" if equal and at_once else "in turns",
+            start="at once" if equal and at_once else "alternately",
         ),
     )
 

@@ -72,8 +72,8 @@ def acquire(
         if not wait:
             if who.startswith(f"process {os.getpid()} "):
                 who, hint = "another thread of this process", "Measure one after the other."
-            raise LockHeld(f"another envbench is measuring on this machine: {who}", hint=hint)
-        on_wait(f"waiting for another envbench on this machine: {who}")
+            raise LockHeld(f"another envbench is measuring on this machine: {who}.", hint=hint)
+        on_wait(f"Waiting for another envbench on this machine: {who}")
         while not _take(lock):
             time.sleep(POLL_S)
     try:

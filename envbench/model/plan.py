@@ -154,7 +154,7 @@ class Trial(Strict, frozen=True, kw_only=True):
     spot: Int = 0  # vector steps between or before the slices that the reference follows
 
 
-Start = Literal["in turns", "at once"]
+Start = Literal["alternately", "at once"]
 
 
 class Programme(Strict, frozen=True, kw_only=True):
@@ -180,7 +180,7 @@ class Programme(Strict, frozen=True, kw_only=True):
     equal_calls: bool = False
     reset_turns: list[Int] = []
     lead_in_s: list[float] = []
-    start: Start = "in turns"
+    start: Start = "alternately"
 
     @property
     def alternates(self) -> bool:

@@ -147,18 +147,6 @@ class BlockRecord(Strict, frozen=True, kw_only=True, tag="block"):
         return any(e.failure is not None and e.failure.reason == "interrupted" for e in self.trials)
 
 
-class ProgressRecord(Strict, frozen=True, kw_only=True, tag="progress"):
-    """A part of a long trial, saved before the block ends, so that a crash loses little."""
-
-    schema: Int = SCHEMA
-    block_id: str
-    plan_id: str
-    trial: Int  # its index in the block
-    number: Int  # from 0
-    values: dict[str, Any]
-    by_products: dict[str, str] = {}
-
-
 class EndedRecord(Strict, frozen=True, kw_only=True, tag="ended"):
     """Marks a plan that cannot be resumed: its result was shown or saved, or it was abandoned."""
 
@@ -245,6 +233,6 @@ class Published(Strict, frozen=True, kw_only=True, tag="published"):
 
 
 Shared = MachineFact | RuntimeFact | FactsRecord
-Stored = Plan | BlockRecord | ProgressRecord | EndedRecord | Shared | Published
+Stored = Plan | BlockRecord | EndedRecord | Shared | Published
 # What a report reads: runs and verifications instead of blocks (``envbench.results.reading``).
 Record = Run | Plan | EndedRecord | MachineFact | RuntimeFact | Verification | Published

@@ -77,7 +77,7 @@ class SliceOrder:
     # ------------------------------------------------------------ getting ready
 
     def worker_ready(self, index: int, ns_per_call: float, calls: int = 0) -> None:
-        """This worker is warm, after so many vector steps. When all are, the number of slices is
+        """This worker is warm, after ``calls`` vector steps. When all are, the number of slices is
         settled."""
         with self.changed:
             self.ns_per_call[index], self.calls_before[index] = ns_per_call, calls

@@ -24,8 +24,9 @@ from pathlib import Path
 import msgspec
 
 from envbench.process.killing import guarded_worker
-from envbench.process.killing.guarded_worker import STOP_PATIENCE_S, GuardedWorker, signals_held
+from envbench.process.killing.guarded_worker import STOP_PATIENCE_S, GuardedWorker
 from envbench.process.reply import Event, OnEvent, PhaseBegan, Started, WindowEnded
+from envbench.process.signals import signals_held
 
 PHASES = ("start", "import", "build", "first_step", "warmup", "measure", "close")
 TAIL_BYTES = 16 * 1024

@@ -75,17 +75,22 @@ def _replace(target: Path, data: bytes) -> None:
 Stale = tuple[Path, Picture, Kind]
 
 
+def _beside(document: Path) -> Path:
+    """The folder of a document's pictures. It lies beside the file that a link names."""
+    target = _target(document)
+    return (target if document.is_symlink() else document).parent / FOLDER
+
+
 def stale(document: Path, pictures: Iterable[Picture], kinds: Sequence[Kind]) -> list[Stale]:
     """Return the files beside a document that are missing, damaged, or show another picture.
 
     An existing PNG counts even where ``kinds`` does not have it.
     """
-    target = _target(document)  # a bad path is refused here, before any plot is written
-    beside = target.parent if document.is_symlink() else document.parent
+    beside = _beside(document)  # a bad path is refused here, before any plot is written
     found: list[Stale] = []
     for picture in pictures:
         for kind in get_args(Kind):
-            path = beside / FOLDER / f"{picture.name}.{kind}"
+            path = beside / f"{picture.name}.{kind}"
             exists = path.is_file()
             current = shows(path.read_bytes(), picture.digest) if exists else kind not in kinds
             if not current:
@@ -106,7 +111,7 @@ def surplus(document: Path, pictures: Iterable[Picture]) -> list[Path]:
     """Return what earlier reports drew beside a document and none of these pictures shows."""
     digests = {picture.name: picture.digest for picture in pictures}
     found = []
-    for path in sorted((document.parent / FOLDER).glob("*.*")):
+    for path in sorted(_beside(document).glob("*.*")):
         data = path.read_bytes() if path.is_file() else b""
         if _STAMP.search(data[-200:]) and not shows(data, digests.get(path.stem, "")):
             found.append(path)

@@ -228,7 +228,7 @@ def _of_one_host(
     left = sum(len(every) for every in complete.values()) - sum(map(len, kept.values()))
     if left:
         warnings.append(
-            f"{counted(left, 'measurement')} of another computer left out: a profile shows one "
+            f"{counted(left, 'measurement')} of another computer left out. A profile shows one "
             "computer: the one that its file names, or the first that was measured. Keep their "
             "file in the folder of another machine profile."
         )

@@ -18,14 +18,14 @@ from envbench.runtimes.interpreters import MARKER, cache_folder, find, one_per_r
 
 State = Literal["in use", "not in use", "incomplete"]
 
-
+CHECK = "check"  # the backend of what `check` copied
 COPIES = {"copies": "(a copy of a file or folder)", "refs": "(a checkout of a commit)"}
 
 
 class Cached(msgspec.Struct, frozen=True, kw_only=True):
     """A folder of the cache. ``state``: a backend uses it; no backend does, such as one that
     ``check`` built or that is of older requirements; or it was never finished. What ``check``
-    copied has the backend ``check``."""
+    copied has the backend ``CHECK``."""
 
     folder: Path
     backend: str
@@ -60,7 +60,7 @@ def _copy(folder: Path) -> Cached:
     what = [COPIES[folder.parent.name]]
     size = _size(folder) / 1e6
     return Cached(
-        folder=folder, backend="check", requirements=what, disk_mb=size, state="not in use"
+        folder=folder, backend=CHECK, requirements=what, disk_mb=size, state="not in use"
     )
 
 

@@ -30,6 +30,7 @@ from envbench.text import disk
 LOG = logging.getLogger(__name__)  # of what installers print
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # some installers use colour in a pipe, too
 _TAIL_LINES = 12
+_DISTRIBUTIONS = {"ale_py": "ale-py", "cv2": "opencv-python-headless"}  # by the name to import
 
 
 class Packages(NamedTuple):
@@ -48,6 +49,11 @@ def packages_for(backend: Backend, python: str) -> Packages:
     if local is None:
         return Packages(needed, ["--torch-backend", "cpu"])
     return Packages([local if name_of(each) == "torch" else each for each in needed])
+
+
+def distribution(library: str) -> str:
+    """Return the name by which an installer knows a library that is imported."""
+    return _DISTRIBUTIONS.get(library, library)
 
 
 def name_of(requirement: str) -> str:

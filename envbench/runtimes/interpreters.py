@@ -30,7 +30,7 @@ from envbench import backends
 from envbench.backends import Backend
 from envbench.errors import Unavailable, UsageError
 from envbench.model import digest
-from envbench.runtimes.installer import install, packages_for, python_in
+from envbench.runtimes.installer import distribution, install, packages_for, python_in
 
 TRIES = 3  # for an interpreter that is killed before it answers
 
@@ -180,7 +180,7 @@ def status(
     reason = f"{library} is not installed"
     if backend.by_hand:  # no installer has it
         return Status(state="unavailable", reason=reason, fix=backend.by_hand)
-    fix = f"{runtime.python} -m pip install {library}"
+    fix = f"{runtime.python} -m pip install {distribution(library)}"
     return Status(state="needs-setup", reason=reason, fix=fix)
 
 

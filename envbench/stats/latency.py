@@ -1,8 +1,8 @@
 """How long single vector steps take. Pure.
 
 A percentile is the smallest value that at least this share of the values does not exceed (Hyndman
-and Fan, Sample Quantiles in Statistical Packages, 1996, definition 1). It needs so many values that
-one may lie beyond it: 20 steps for 95 %, 100 for 99 %.
+and Fan, Sample Quantiles in Statistical Packages, 1996, definition 1). It needs enough values
+for one to lie beyond it: 20 steps for 95 %, 100 for 99 %.
 """
 
 from __future__ import annotations

@@ -57,6 +57,8 @@ def test_copies_and_checkouts_of_check_are_listed_and_removed(runtimes: Path) ->
     assert [row["state"] for row in rows] == ["not in use"] * 2
     assert "Removed 2 runtimes (2 MB)" in call("clean", "check", "--yes").stderr
     assert not (runtimes.parent / "copies" / "abc").exists()
+    again = call("clean", "check", "--yes")
+    assert (again.exit_code, again.stderr) == (0, "There is nothing to remove.\n")
 
 
 def test_clean_removes_what_no_backend_uses(runtimes: Path) -> None:

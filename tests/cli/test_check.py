@@ -233,6 +233,31 @@ def test_plan_says_what_the_check_would_find(here: Path) -> None:
     assert cells[0]["detectable"] < 0.05 < cells[1]["detectable"]
 
 
+def test_plan_says_what_is_left_out_as_the_check_does(here: Path) -> None:
+    (here / "machines").mkdir()
+    (here / "machines" / "broken.toml").write_text("title = 3\n")
+    words = ["--env", "atari", "--backend", "for-loop,envpool-sync", "--numenv", "2"]
+    done = CliRunner().invoke(envbench, ["check", "--plan", *words, "--set", "threads=1"])
+    assert done.exit_code == 0, done.output
+    assert "Warning: machines/broken.toml" in done.stderr
+    without = "Note: these have no setting threads and are measured without it: for-loop."
+    assert without in done.stderr
+
+
+def test_results_are_no_untracked_files_of_the_project(here: Path) -> None:
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org")
+    for words in ("init --quiet", "commit --quiet --allow-empty -m empty"):
+        subprocess.run([*git, *words.split()], check=True)
+    (here / "mine").mkdir()
+    (here / "mine" / "README.md").touch()
+    (here / "notes.txt").touch()
+    for results in ("mine", here / "mine"):
+        named = ["--baseline-ref", "HEAD", "--results", str(results)]
+        done = CliRunner().invoke(envbench, ["check", "--plan", *named])
+        assert done.exit_code == 0, done.output
+        assert "untracked files are not included: notes.txt. Add" in done.stderr
+
+
 def test_without_named_cells_a_check_compares_three_of_each_usual_family(here: Path) -> None:
     done = CliRunner().invoke(envbench, ["check", "--plan", "--json", "--machine", "epyc-vm"])
     assert done.exit_code == 0, done.output
@@ -293,6 +318,30 @@ def test_bad_input_is_refused_before_anything_runs(here: Path, words: list[str],
     assert not records(here, Plan)
     planned = CliRunner().invoke(envbench, ["check", "--plan", *named, *words])
     assert planned.exit_code == 2  # nor is it planned
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("none/summary.md", "Its folder has to exist already."),
+        ("folder", "It is a folder."),
+        ("file", "It is read-only."),
+        ("folder/summary.md", "Its folder is read-only."),
+    ],
+)
+def test_a_summary_that_cannot_be_written_is_wrong_usage_or_from_github_a_warning(
+    here: Path, monkeypatch: pytest.MonkeyPatch, name: str, why: str
+) -> None:
+    (here / "folder").mkdir()
+    (here / "file").touch()
+    monkeypatch.setattr(os, "access", lambda _, mode: mode != os.W_OK)  # root may write anything
+    words = ["check", "--plan", "--env", "atari", "--backend", "for-loop", "--numenv", "1"]
+    done = CliRunner().invoke(envbench, [*words, "--summary", name])
+    assert done.exit_code == 2, done.output
+    assert f"--summary: {name} cannot be written.\n{why}\n" in done.stderr
+    done = CliRunner().invoke(envbench, words, env={"GITHUB_STEP_SUMMARY": name})
+    assert done.exit_code == 0, done.output
+    assert f"Warning: GITHUB_STEP_SUMMARY: {name} cannot be written. {why}" in done.stderr
 
 
 def test_a_summary_that_is_a_pipe_without_a_reader_is_a_warning(

@@ -32,6 +32,7 @@ from helpers.short_measurements import shorten_runs, start_short_pairs
 from scipy.stats import ttest_ind
 
 from envbench.cli import envbench
+from envbench.cli.check_sentences import sentences
 from envbench.engine import resume
 from envbench.engine.campaign import Executed
 from envbench.engine.local_executor import LocalExecutor
@@ -417,6 +418,20 @@ def test_the_allowance_for_drift_is_added_to_margin_and_tolerance() -> None:
     assert rule.margin == pytest.approx(1 - 0.99 * (1 - DRIFT))
     assert rule.tolerance == pytest.approx(1 - 0.95 * (1 - DRIFT))
     assert rule.margin < rule.tolerance
+
+
+@pytest.mark.parametrize(
+    ("then", "share"), [(baseline(5000), "8.0"), (runs(5000), "17.2")], ids=["baseline", "run"]
+)
+def test_a_pass_names_the_slowdown_that_its_own_tolerance_rules_out(
+    then: list[Stored], share: str
+) -> None:
+    """Rates of a ``run`` have an allowance for drift: 1 - 0.92 * 0.9."""
+    (cell,) = stored(then)
+    done: Any = SimpleNamespace(findings={}, done=pairs(5000))
+    found = stored_rates.verdict(done, cell, Rule(tolerance=0.08))
+    (said,) = sentences(pairs_plan([CELL], experiment="baseline", rule=None), [found])
+    assert f"a slowdown of the usual pace by {share} % or more is ruled out" in said
 
 
 def test_the_newest_measurement_of_a_cell_counts_and_pairs_come_before_runs() -> None:

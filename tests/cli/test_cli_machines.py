@@ -113,7 +113,7 @@ def test_detect_prints_the_fingerprint_and_the_name_that_runs_are_kept_under() -
     host = profile_for_host(fingerprint())
     result = call("detect")
     assert fingerprint().cpu in result.stdout
-    assert f"runs are kept as {host.name}" in result.stdout
+    assert f"results go to the profile {host.name}" in result.stdout
     found = document("detect", "--json")
     assert found["fingerprint"]["cpu"] == fingerprint().cpu
     assert found["profile"] is None
@@ -179,7 +179,7 @@ def test_detect_says_which_profile_is_used_where_the_fitting_one_is_of_another_h
     call("init", "mine")
     of_another_host("mine")
     name = f"mine-{fingerprint().host[:4]}"
-    assert f"fits; runs are kept as {name}" in call("detect").stdout
+    assert f"fits; results go to the profile {name}" in call("detect").stdout
     found = document("detect", "--json")
     assert (found["profile"], found["run_as"]) == ("mine", name)
 

@@ -558,6 +558,20 @@ def test_plots_and_markers_of_results_that_are_gone_are_no_error(folder: Path) -
     assert (checked.returncode, checked.stderr.count("misspelt")) == (0, 0), checked.stderr
 
 
+def test_the_old_plots_of_a_linked_page_are_removed_beside_the_page_itself(folder: Path) -> None:
+    (folder / "docs").mkdir()
+    (folder / "results/README.md").symlink_to("../docs/page.md")
+    of_others(folder)
+    assert envbench("report", cwd=folder).returncode == 0
+    plot = folder / "docs/plots/classic_control-laptop.svg"
+    assert plot.is_file()
+    (folder / "results/laptop/2025-11-20T11-00-00Z.jsonl").unlink()
+    checked = envbench("report", "--check", cwd=folder)
+    assert (checked.returncode, plot.name in checked.stderr) == (1, True)
+    assert envbench("report", cwd=folder).returncode == 0
+    assert not plot.exists()
+
+
 def test_a_folder_a_broken_link_and_a_pipe_with_a_results_files_name_are_ignored(
     folder: Path,
 ) -> None:

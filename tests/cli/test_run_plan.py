@@ -61,7 +61,7 @@ def test_the_time_of_far_more_environments_than_were_measured_is_a_lower_bound(
     many = plan(*words, 100_000).stdout
     assert "1 cell; 5 blocks to do" in many
     assert "at least " in many
-    assert "No earlier result says how long so many environments or vector steps take." in many
+    assert "No earlier result shows how long this many environments or vector steps take." in many
 
 
 @pytest.mark.parametrize("option", ["--no-setup", "--quick"])

@@ -179,7 +179,7 @@ def test_a_second_envbench_fails_naming_the_holder_or_waits(
     assert "--wait" in second.err
     third = place.run("run", *words, "--wait")
     assert (ended(first).code, third.code) == (0, 0)
-    assert f"waiting for another envbench on this machine: process {first.pid}" in third.err
+    assert f"Waiting for another envbench on this machine: process {first.pid}" in third.err
     before, after = sorted(place.runs(), key=lambda run: run.started_utc)
     assert before.plan_id != after.plan_id
 

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from envbench.cli import terminal
+from envbench.errors import EnvbenchError
 
 HEADS = ["cell", "steps/s", "why"]
 ROWS = [
@@ -48,3 +49,13 @@ def test_given_widths_hold_in_a_log_too() -> None:
 )
 def test_a_time_is_rounded_to_the_nearest_second(seconds: float, text: str) -> None:
     assert terminal.clock(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("hint", "shown"), [("", "x: broken\n"), ("Try again.", "x: broken\nTry again.\n")]
+)
+def test_an_error_without_a_hint_is_one_line(
+    capsys: pytest.CaptureFixture[str], hint: str, shown: str
+) -> None:
+    terminal.tell_error("x: ", EnvbenchError("broken", hint=hint))
+    assert capsys.readouterr().err == shown

@@ -11,8 +11,7 @@ import pytest
 from helpers.record_factories import make_agreement, make_cell, make_verification
 
 from envbench import families
-from envbench.decisions import traces
-from envbench.decisions.equal_work import compared, differences, judge
+from envbench.decisions.equal_work import compared, counts_agree, differences, judge
 from envbench.decisions.trace_file import Trace, read_trace
 from envbench.decisions.responses import responds
 from envbench.decisions.traces import compare
@@ -228,12 +227,30 @@ def test_without_equal_actions_nothing_shows_that_observations_follow_them() -> 
 
 
 @pytest.mark.parametrize(
+    ("audit", "skip", "says"),
+    [
+        (Audit(calls=20, steps=20, resets=0, frames=80.0), 4, True),
+        (Audit(calls=20, steps=20, resets=0, frames=81.0), 4, False),
+        (Audit(calls=20, steps=20, resets=0, frames=0.4), 0.01, False),  # 0.2 frames are claimed
+        (Audit(calls=10, steps=9, resets=1, frames=36.0), 4, True),
+        (Audit(calls=10, steps=9, resets=0, frames=36.0), 4, False),  # a call returned nothing
+        (Audit(calls=0, steps=0, resets=0, frames=0.0), 4, False),
+        (Audit(calls=20, steps=20, resets=0, frames=None), 4, None),
+    ],
+)
+def test_a_count_is_right_only_if_the_environments_made_as_many_frames(
+    audit: Audit, skip: float, says: bool | None
+) -> None:
+    assert counts_agree(audit, skip) is says
+
+
+@pytest.mark.parametrize(
     ("frames", "answer"), [(80.0, True), (80.4, True), (84.0, False), (160.0, False), (None, None)]
 )
 def test_a_claim_must_equal_what_the_environments_counted(
     frames: float | None, answer: bool | None
 ) -> None:
-    assert traces.counted(Audit(calls=20, steps=20, resets=0, frames=frames), 4) is answer
+    assert counts_agree(Audit(calls=20, steps=20, resets=0, frames=frames), 4) is answer
 
 
 # ---------------------------------------------------------------- the settings of a step

@@ -77,7 +77,7 @@ def test_a_waiting_process_names_the_holder_and_starts_when_it_ends(path: Path) 
     with lock.acquire(wait=True, on_wait=messages.append, path=path):
         assert first.wait(timeout=1) == 0
     assert len(messages) == 1
-    assert f"waiting for another envbench on this machine: process {first.pid} (" in messages[0]
+    assert f"Waiting for another envbench on this machine: process {first.pid} (" in messages[0]
 
 
 def test_an_interrupted_wait_does_not_take_the_lock(

@@ -25,7 +25,6 @@ from envbench.backends import get
 from envbench.engine.availability import Arm, own_runtime
 from envbench.engine.campaign import Campaign, Executed
 from envbench.engine.local_executor import LocalExecutor
-from envbench.engine.signals import raise_on_signals
 from envbench.engine.target import make_cell, target_of
 from envbench.errors import Interrupted, StorageError
 from envbench.model import (
@@ -42,6 +41,7 @@ from envbench.model import (
 from envbench.process import alternate
 from envbench.process.one_job import WORKER
 from envbench.process.reply import Event, PhaseBegan, Reply, Started, WindowEnded
+from envbench.process.signals import raise_on_signals
 from envbench.process.supervisor import Limits
 from envbench.results import store
 from envbench.results.store import Journal

@@ -209,6 +209,8 @@ def test_a_named_interpreter_is_asked_whether_it_has_the_library(tmp_path: Path)
     bare = str(tmp_path / "bare" / "bin" / "python")
     found = status(PLAIN, {"plain": bare})
     assert (found.state, found.fix) == ("needs-setup", f"{bare} -m pip install gymnasium")
+    vision = msgspec.structs.replace(PLAIN, library="cv2.dnn")
+    assert status(vision, {"plain": bare}).fix == f"{bare} -m pip install opencv-python-headless"
 
 
 # ---------------------------------------------------------------- making

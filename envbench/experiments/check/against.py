@@ -131,7 +131,12 @@ def verdict(outcome: Campaign[dict[str, Failure]], then: Stored, rule: Rule) -> 
     if failure := outcome.findings.get(then.cell.key):
         return CellVerdict(cell=then.cell, verdict="BROKEN", failures={CANDIDATE: failure})
     stage = compared(pairs_of(outcome.done, then.cell), then, rule)
-    return CellVerdict(cell=then.cell, verdict=stage.verdict, stages=[{STEPS: stage}])
+    return CellVerdict(
+        cell=then.cell,
+        verdict=stage.verdict,
+        tolerance=_allowing(then, rule).tolerance,
+        stages=[{STEPS: stage}],
+    )
 
 
 def _is_wanted(cell: Cell, wanted: CellRequest) -> bool:
@@ -187,10 +192,14 @@ def _rates(recorded: Recorded, cell: Cell) -> list[float]:
 
 def compared(now: Sequence[BlockRecord], then: Stored, rule: Rule) -> Stage:
     """Compare new rates with stored ones, relative to the kernel if the stored ones are."""
-    if then.beside_kernel:
-        return slowdown.against([relative(block) for block in now], then.rates, rule)
-    rates = [_rate(block.trials[-1]) for block in now]
-    return slowdown.against(rates, then.rates, granting_drift(rule))
+    beside = then.beside_kernel
+    rates = [relative(block) if beside else _rate(block.trials[-1]) for block in now]
+    return slowdown.against(rates, then.rates, _allowing(then, rule))
+
+
+def _allowing(then: Stored, rule: Rule) -> Rule:
+    """The rule for a stored cell. Without a kernel, the machine may have drifted."""
+    return rule if then.beside_kernel else granting_drift(rule)
 
 
 def granting_drift(rule: Rule) -> Rule:

@@ -27,13 +27,13 @@ import msgspec
 
 from envbench import families, runtimes
 from envbench.backends import Backend
-from envbench.engine.availability import DISTRIBUTIONS, Arm, Say
+from envbench.engine.availability import Arm, Say
 from envbench.engine.git import git
 from envbench.engine.target import Target
 from envbench.errors import UsageError
 from envbench.model import digest
 from envbench.process.one_job import WORKER
-from envbench.runtimes.installer import name_of
+from envbench.runtimes.installer import distribution, name_of
 from envbench.runtimes.interpreters import cache_folder
 
 WORKING_TREE = "."  # as a ref: the files that git knows, as they are now
@@ -133,7 +133,7 @@ def without(backend: Backend, family: str, workload: str, added: list[str]) -> B
 def _pinned(backend: Backend, family: str) -> list[str]:
     """What the backend needs for the family in this interpreter, in the versions here."""
     own = families.of_record(family).packages if backend.library == "gymnasium" else []
-    library = DISTRIBUTIONS.get(backend.library, backend.library)
+    library = distribution(backend.library)
     pinned = []
     for name in dict.fromkeys(["numpy", "gymnasium", *own, library]):
         with contextlib.suppress(metadata.PackageNotFoundError):
@@ -143,7 +143,8 @@ def _pinned(backend: Backend, family: str) -> list[str]:
 
 def _local(requirement: str) -> Path | None:
     """The absolute path of a wheel or a folder; None for a requirement from an index."""
-    looks_like_path = os.sep in requirement or requirement.endswith(".whl")
+    relative = requirement in (os.curdir, os.pardir)
+    looks_like_path = relative or os.sep in requirement or requirement.endswith(".whl")
     if not looks_like_path or "://" in requirement or " @ " in requirement:
         return None
     path = Path(requirement).expanduser()
@@ -214,7 +215,15 @@ def _content(path: Path) -> str:
 def _ignored(top: Path) -> Callable[[str, list[str]], set[str]]:
     everywhere = shutil.ignore_patterns(*_IGNORED)
     at_the_top = shutil.ignore_patterns(*_IGNORED, *_IGNORED_AT_THE_TOP)
-    return lambda place, names: (at_the_top if Path(place) == top else everywhere)(place, names)
+    cache = cache_folder().parent.resolve()  # it may lie in the folder that is copied into it
+    own = {cache, *(cache / name for name in ("copies", "refs", "runtimes"))}
+
+    def ignored(place: str, names: list[str]) -> set[str]:
+        rule = at_the_top if Path(place) == top else everywhere
+        folder = Path(place).resolve()
+        return {*rule(place, names), *(name for name in names if folder / name in own)}
+
+    return ignored
 
 
 # ---------------------------------------------------------------- git

@@ -119,6 +119,7 @@ class CellVerdict:
 
     cell: Cell
     verdict: Verdict
+    tolerance: float = 0.0  # the slowdown of the usual pace that a PASS rules out
     stages: list[dict[str, Stage]] = field(default_factory=list)
     slower: list[str] = field(default_factory=list)  # quantities that decided a REGRESSION
     failures: dict[str, Failure] = field(default_factory=dict)  # by arm
@@ -237,6 +238,7 @@ def verdict(
     return CellVerdict(
         cell=cell,
         verdict=decided,
+        tolerance=_rule(plan).tolerance,
         stages=[first, second] if second else [first],
         slower=slower,
         invalid=dict(Counter(reason.partition(" ")[0] for reason in reasons)),
@@ -263,11 +265,15 @@ def pairs_of(done: Sequence[BlockRecord], cell: Cell) -> list[BlockRecord]:
     return [block for block in done if cell_of(block).key == cell.key]
 
 
+def _rule(plan: Plan) -> Rule:
+    return plan.design_as(PairsDesign).rule or Rule()
+
+
 def findings(plan: Plan, blocks: Sequence[BlockRecord]) -> dict[str, Stage]:
     """Judge a stage's pairs per quantity: steps, and those costs that are known."""
     if len(blocks) < 2 or any(block.failure for block in blocks):
         return {}
-    rule = plan.design_as(PairsDesign).rule or Rule()
+    rule = _rule(plan)
     quantities = slowdown.step_stages([slices_of(block) for block in blocks], rule)
     for name, floor in FLOORS.items():
         costs = [

@@ -39,7 +39,7 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     """``cells`` and, in the same order, the expected seconds of each in the blocks to do.
 
     ``seconds``: of these blocks, reference kernels included. ``at_least``: they are a lower bound,
-    because no record shows how long so many vector steps, or so many environments, take.
+    because no record shows how long this many vector steps, or environments, take.
     ``builds``: the runtimes that are built first; without them, their cells are not measured.
     """
 

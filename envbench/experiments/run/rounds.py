@@ -206,7 +206,7 @@ class RunExperiment(Experiment[Figures]):
             mixed=slices,
             seed=seed,
             lead_in_s=[each.lead_in_s for each in leads],
-            start="at once" if design.quick else "in turns",  # a quick look times no start
+            start="at once" if design.quick else "alternately",  # a quick look times no start
         )
         return Block(round=number, trials=trials, programme=programme)
 

@@ -31,11 +31,12 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from envbench.process.killing import guardian
 from envbench.process.killing.leftovers import MARK, end, numbers, this_process
+from envbench.process.signals import signals_held
 
 GUARDIAN = Path(__file__).with_name("guardian.py")
 PIPE_BYTES = 1024 * 1024
@@ -161,26 +162,3 @@ def _pipes(count: int) -> list[tuple[int, int]]:
                 stack.callback(os.close, end)
         stack.pop_all()
     return made
-
-
-@contextlib.contextmanager
-def signals_held() -> Iterator[None]:
-    """Delay Ctrl-C, SIGTERM and SIGHUP to the end of the block, so that no started process is
-    forgotten.
-
-    A signal mask does not do this: another thread takes the signal, and Python still runs the
-    handler in the main thread.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # handlers run, and raise, in the main thread only
-        return
-    received: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, lambda n, _: received.append(n)) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
-        for late in received:
-            signal.raise_signal(late)

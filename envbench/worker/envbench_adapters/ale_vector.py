@@ -40,7 +40,7 @@ class AleVector(Adapter):
 
     def build(self) -> None:
         job = self.job
-        refuse_cores(job.settings["affinity"], job.settings["threads"] or len(usable_cores()))
+        refuse_cores(job.settings["affinity"], self._threads())
         self.envs = self._make()
         self.autoreset = autoreset.of(self.envs, (autoreset.NEXT_STEP,))
         self.first, info = self.envs.reset(seed=job.seed + np.arange(job.env_instances))

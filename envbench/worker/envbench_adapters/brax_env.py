@@ -72,8 +72,8 @@ class Brax(JaxBatch):
             made = envs.create(_library_name(job.task), **self._options())
         if not _resets_within_the_step(made):
             raise ValueError(
-                "Brax made {} without its AutoResetWrapper: episodes that ended would be stepped "
-                "on, and their steps counted".format(job.task)
+                "Brax made {} without its AutoResetWrapper: it would continue to step episodes "
+                "that have ended, and their steps would count".format(job.task)
             )
         if abs(float(made.dt) - job.frame_skip * FRAME_S) > 1e-6:
             raise ValueError("a step of Brax's {} lasts {} s".format(job.task, made.dt))

@@ -148,7 +148,7 @@ class JaxBatch(Adapter):
             autoreset,
             work,
             "device",
-            actions_lie="on the device" if self.scan else "on the host, uploaded each step",
+            actions_are="on the device" if self.scan else "on the host, uploaded each step",
             mode=self.job.settings["mode"],
             platform=device.platform,
             device=device.device_kind,

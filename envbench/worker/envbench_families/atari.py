@@ -268,5 +268,5 @@ class _Game(Restored):
 
 
 def _apart(screen: Any, other: Any) -> float:
-    """The largest difference of a pixel, in grey levels. A pixel may be no number."""
+    """The largest difference of a pixel, in grey levels. A pixel may not be a number."""
     return float(np.nan_to_num(np.abs(screen.astype(np.float32) - other), nan=np.inf).max())

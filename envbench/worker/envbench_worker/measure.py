@@ -67,7 +67,7 @@ class Meter:
         self.results: List[int] = []  # a checksum per measured slice, if the protocol asks for it
         self.check: Optional[Callable[[float, bool], None]] = None  # a spot check between slices
         self.looks = False  # are results of slices asked for?
-        self._check_at, *self._look_at = self._moments()  # after so many measured nanoseconds
+        self._check_at, *self._look_at = self._moments()  # after this many measured nanoseconds
         self._late: List[bool] = []  # were the results of these slices late?
         self._calls = 0  # vector steps that were made
         takes_batches = adapter.first_observations is not None

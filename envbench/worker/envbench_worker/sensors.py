@@ -36,8 +36,8 @@ def usable_cores() -> List[int]:
 
 
 def refuse_cores(first: int, count: int) -> None:
-    """``ValueError`` if threads that are bound to so many cores, from the first on, would use one
-    that this process may not use. Below 0: they are not bound."""
+    """``ValueError`` if ``count`` threads, bound to cores from ``first`` on, would use a core that
+    this process may not use. Below 0, threads are not bound."""
     every = os.cpu_count() or 1
     wanted = (
         {(first + index) % every for index in range(min(count, every))} if first >= 0 else set()

@@ -14,9 +14,9 @@ from envbench_worker.after_steps import call_lengths
 from envbench_worker.audit import Emit, progress
 from envbench_worker.contract import MOST_TRACED, Adapter, Job, Trace, from_batch, named, shuffled
 
-LATER = 5  # after the audit, one more step is compared for so many lock-steps
+LATER = 5  # after the audit, one more step is compared for this many lock-steps
 STARTS = 12  # short parts after these, each with a start of all environments
-SHORT = 80  # in each short part, one more step is compared for so many lock-steps
+SHORT = 80  # in each short part, one more step is compared for this many lock-steps
 SPOT_STARTS, SPOT_PART, SPOT_STARTS_S = 40, 12, 5.0  # starts, and steps after each
 MORE, MORE_S, PACE_CALLS = 5, 10.0, 20  # where the reference only starts from the same seed
 MORE_BYTES = 128 * 2**20  # of the observations of those

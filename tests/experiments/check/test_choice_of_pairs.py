@@ -65,12 +65,12 @@ def test_both_processes_start_at_the_same_time_only_if_one_thread_does_the_start
         return block.programme.start
 
     for backend in ("for-loop", "subprocess", "brax", "envpool-numa"):
-        assert start(backend, cores=[0, 1], quota=None) == "in turns"
+        assert start(backend, cores=[0, 1], quota=None) == "alternately"
     assert start("envpool-sync", cores=[0, 1], quota=None) == "at once"
     assert start("envpool-sync", cores=[0, 1], quota=2.0) == "at once"
-    assert start("envpool-sync", cores=[0, 1], quota=1.5) == "in turns"
-    assert start("envpool-sync", cores=[0], quota=None) == "in turns"
-    assert start("envpool-sync", cores=[], quota=None) == "in turns"
+    assert start("envpool-sync", cores=[0, 1], quota=1.5) == "alternately"
+    assert start("envpool-sync", cores=[0], quota=None) == "alternately"
+    assert start("envpool-sync", cores=[], quota=None) == "alternately"
 
 
 def test_the_machines_noise_cancels_out_within_a_pair() -> None:

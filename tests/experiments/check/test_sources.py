@@ -186,6 +186,24 @@ def test_a_wheel_or_a_folder_is_identified_by_its_content(
     assert sources.prepare("candidate", wanted).added == ["envpool==1.2.4", *copies]
 
 
+@pytest.mark.parametrize("cache", [".", ".cache"])
+def test_the_current_folder_can_be_a_project_and_a_cache_inside_it_is_not_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str
+) -> None:
+    project = tmp_path / "project"
+    (project / "pkg").mkdir(parents=True)
+    (project / "pyproject.toml").touch()
+    monkeypatch.chdir(project / "pkg")
+    monkeypatch.setenv("ENVBENCH_CACHE", str(project / cache))
+    (part,) = sources.prepare("candidate", Source(requirements=["."])).added
+    (whole,) = sources.prepare("candidate", Source(requirements=[".."])).added
+    assert Path(part).parents[1] == Path(whole).parents[1] == project / cache / "copies"
+    assert (Path(part).name, Path(whole).name) == ("pkg", "project")
+    assert sorted(each.name for each in Path(whole).rglob("*")) == ["pkg", "pyproject.toml"]
+    with pytest.raises(UsageError, match="--candidate . has no pyproject.toml or setup.py"):
+        sources.refuse_impossible("candidate", Source(requirements=["."]))
+
+
 def test_a_folder_without_a_project_is_refused_before_it_is_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

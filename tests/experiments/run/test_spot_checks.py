@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +19,7 @@ from envbench.engine import lock_step, worker_job
 from envbench.engine.availability import TRIES, Arm
 from envbench.engine.local_executor import LocalExecutor
 from envbench.engine.target import make_cell as resolved
-from envbench.engine.target import reference_of, target_of
+from envbench.engine.target import MOST_TRACED, reference_of, target_of
 from envbench.experiments.run.rounds import SPOT_STEPS, spot_round, spot_steps
 from envbench.model import (
     Apart,
@@ -32,6 +33,7 @@ from envbench.model import (
     TrialRecord,
     arm_key,
 )
+from envbench.process.code_hash import WORKER_PATH
 from envbench.report.data_export import measured_json, ratios_json
 from envbench.results.selection import select
 
@@ -91,6 +93,16 @@ def test_quick_and_counted_measurements_have_no_spot_check(given: dict[str, Any]
 )
 def test_only_cells_that_a_reference_can_follow_are_checked(cell: Cell, steps: int) -> None:
     assert spot_steps(plan_of(cell), cell) == steps
+
+
+def test_both_sides_agree_on_the_size_of_a_spot_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(WORKER_PATH)
+    contract = import_module("envbench_worker.contract")
+    worker = import_module("envbench_worker.__main__")
+    for name in [name for name in sys.modules if name.startswith("envbench_")]:
+        del sys.modules[name]
+    assert contract.MOST_TRACED == MOST_TRACED
+    assert worker.LONGEST_SPOT_NS == lock_step.LONGEST_SPOT_NS
 
 
 def measured(agreement: Any, work: dict[str, Any]) -> Any:

@@ -4,8 +4,10 @@
     python tests/studies/adversary/run_all.py --list
     python tests/studies/adversary/run_all.py --only euler-in-run,ring-of-two --no-measure
 
-The cheats were written by a reader of the code who looked for ways through it. ``believed`` is what
-that reader expected of the code before the ways were closed.
+The cheats were written by a reader of the code who looked for ways through it. (The tests have a
+few of their own, in tests/fixtures/cheats.) Their files begin with ``xc_``, so that none hides a
+library, such as mujoco. ``believed`` is what that reader expected of the code before the ways were
+closed.
 
 For each case there are up to two steps, both by the project's own code:
 

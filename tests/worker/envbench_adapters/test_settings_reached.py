@@ -80,6 +80,19 @@ def test_a_pool_has_a_thread_per_usable_core_and_not_per_core_of_the_machine(
         os.sched_setaffinity(0, usable)
 
 
+@pytest.mark.parametrize(
+    ("name", "module"), [("envpool-sync", "envpool.pool"), ("ale-vector", "ale_vector")]
+)
+def test_only_as_many_cores_as_threads_have_to_be_usable(
+    built: Any, monkeypatch: pytest.MonkeyPatch, name: str, module: str
+) -> None:
+    """Two environments have two threads. Of 16 cores, 0 to 7 can be used."""
+    for place in (f"envbench_adapters.{module}", "envbench_worker.sensors"):
+        monkeypatch.setattr(import_module(place), "usable_cores", lambda: list(range(8)))
+    monkeypatch.setattr(os, "cpu_count", lambda: 16)
+    assert built(name, "atari", affinity="6").facts()["threads"] == 2
+
+
 def test_envpool_gets_the_resize_and_fire_reset_of_the_settings(built: Any) -> None:
     asked = {"resize": "bilinear", "fire_reset": "true"}
     config = built("envpool-sync", "atari", **asked).pool.spec.config

@@ -39,7 +39,7 @@ class EnvPool(Adapter):
 
     def build(self) -> None:
         job = self.job
-        refuse_cores(job.settings["affinity"], job.settings["threads"] or len(usable_cores()))
+        refuse_cores(job.settings["affinity"], self._threads())
         self.pool = envpool.make(job.task, env_type="gymnasium", **self._arguments())
         self.autoreset = autoreset.of(self.pool, (autoreset.NEXT_STEP,))
         if job.mode == "verify":

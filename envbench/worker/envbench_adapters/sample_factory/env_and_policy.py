@@ -109,7 +109,7 @@ class BankPolicy(ActorCritic):  # type: ignore[misc]
     def forward(self, obs: Any, rnn_states: Any, values_only: bool = False) -> Any:
         count = len(rnn_states)
         return TensorDict(
-            actions=self._led(obs[AUDIT]) if AUDIT in obs else self._next(count),
+            actions=self._driven(obs[AUDIT]) if AUDIT in obs else self._next(count),
             action_logits=self.logits[:count],
             log_prob_actions=self.scalar[:count],
             values=self.scalar[:count],
@@ -122,7 +122,7 @@ class BankPolicy(ActorCritic):  # type: ignore[misc]
         self.cursor += count
         return self.rows[self.cursor - count : self.cursor]
 
-    def _led(self, audit: Any) -> Any:
+    def _driven(self, audit: Any) -> Any:
         batch = audit[:, MADE].long() % self.batches
         return self.rows[batch * self.numenv + audit[:, ENVIRONMENT].long()]
 
