@@ -162,7 +162,8 @@ def _figures(summary: Summary, session: Session) -> list[str]:
     fps, interval = summary.fps, summary.interval
     if adjusted := session.adjusted(summary.cell):
         fps, interval = adjusted.rate, adjusted.interval
-    rank = standing.text if standing and adjusted and interval else ""
+    ranked = adjusted and interval and not summary.quick
+    rank = standing.text if standing and ranked else ""
     steps = rounded(fps / summary.cell.frame_skip)
     return [rounded(fps, half_width(interval)), rank, steps, ", ".join(summary.flags)]
 

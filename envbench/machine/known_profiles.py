@@ -33,6 +33,8 @@ from envbench.text import spelt_out
 
 PACKAGE = Path(__file__).parents[1]
 LOCAL = Path("machines")
+# Those that ship with envbench for any computer of their hardware.
+SHIPPED = {"as4124", "dgx-a100", "epyc-vm", "h100", "laptop", "tpu-vm", "xeon-vm"}
 ACCELERATOR_ROWS = ["brax", "isaac-gym"]
 PHYSICS_ROWS = ["mujoco-rollout", "mjx", "mujoco-warp", "genesis"]
 _NOISE = re.compile(r"\((?:R|TM|C)\)|@.*$|\b(?:CPU|Processor|\d+-Core)\b|[<>|]", re.IGNORECASE)
@@ -47,7 +49,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def source(self) -> Literal["local", "shipped"]:
-        return "local" if self.path.parent == LOCAL else "shipped"
+        """``local``: a user's. In a checkout of envbench, ``./machines`` also has shipped ones."""
+        if self.path.parent != LOCAL:
+            return "shipped"
+        ships = self.profile.name in SHIPPED and checkout(Path("envbench").absolute())
+        return "shipped" if ships else "local"
 
 
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):

@@ -72,8 +72,8 @@ class Run(TrialResult, frozen=True, kw_only=True):
     """One trial of a ``run`` plan.
 
     ``alternated``: it shared its block with another trial, perhaps the reference kernel's.
-    ``without_others``: its plan lets cells alternate, but no other cell alternated with it. For the
-    only cell of a plan: nor did the reference kernel.
+    ``without_others``: its plan lets cells alternate, but no other cell and no reference kernel did
+    so with it.
     """
 
     run_id: str

@@ -160,7 +160,7 @@ class MachineResults:
         columns: dict[int, list[Measured]] = defaultdict(list)
         for found in self.with_figures:
             columns[found.numenv].append(found)
-        return {numenv: self.leading(column) for numenv, column in columns.items()}
+        return {numenv: self._leading_column(column) for numenv, column in columns.items()}
 
     @cached_property
     def fastest(self) -> list[Measured]:
@@ -185,15 +185,30 @@ class MachineResults:
         tied = [max(rows[name], key=self.value) for name in ties]
         return [leader, *sorted(tied, key=self.value, reverse=True)]
 
-    def leading(self, column: Iterable[Measured]) -> list[Measured]:
-        """The best of several measurements, followed by those that tie with it. The list is empty
-        if only one competes, or if their ratios have no intervals."""
-        able = {found.cell.key: found for found in column if self.competes(found)}
-        session = next(iter(able.values())).session if len(able) > 1 else Session()
-        if not session.resolves:
+    def _leading_column(self, column: Iterable[Measured]) -> list[Measured]:
+        """Cells tie as in the ranks of their session, which include the cells that do not compete:
+        so bold and ≈ never contradict a rank."""
+        session, able = self._able(column)
+        places = session.standings
+        known = [found for key, found in able.items() if found.adjusted and key in places]
+        best = max(known, key=lambda found: found.figure or 0.0, default=None)
+        if best is None:
             return []
+        return [best, *(able[key] for key in places[best.cell.key].ties if key in able)]
+
+    def leading(self, row: Iterable[Measured]) -> list[Measured]:
+        """The best of a row, followed by those that tie with it. The list is empty if only one
+        competes, or if their ratios have no intervals."""
+        session, able = self._able(row)
         ranking = session.ranking(each.cell for each in able.values())
         return [able[key] for key in (ranking.best, *ranking.ties) if key is not None]
+
+    def _able(self, figures: Iterable[Measured]) -> tuple[Session, dict[str, Measured]]:
+        """Those that compete, by key, and their session; nothing if only one competes, or if their
+        ratios have no intervals."""
+        able = {found.cell.key: found for found in figures if self.competes(found)}
+        session = next(iter(able.values())).session if len(able) > 1 else Session()
+        return (session, able) if session.resolves else (Session(), {})
 
     def competes(self, found: Measured) -> bool:
         """Whether it can be the best of its column: it is of the table's session, was not measured

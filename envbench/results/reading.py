@@ -259,9 +259,8 @@ def _of_block(plan: Plan, block: BlockRecord, facts: Facts) -> dict[str, Run | V
 def run_of(plan: Plan, block: BlockRecord, trial: TrialRecord, facts: Facts) -> Run:
     """One trial of a ``run`` plan."""
     beside = {"before": trial.before, "environment": trial.environment}
-    design, own = plan.design, [each for each in block.trials if not each.arm]
+    design, alone = plan.design, len(block.trials) == 1
     blocks = isinstance(design, RunDesign) and design.block_size > 1  # older plans have none
-    alone = len(own) == 1 and (len(plan.cells) > 1 or len(block.trials) == 1)
     return Run(
         run_id=trial.trial_id,
         plan_id=plan.plan_id,
@@ -271,7 +270,7 @@ def run_of(plan: Plan, block: BlockRecord, trial: TrialRecord, facts: Facts) -> 
         block=block.block_id,
         arm=trial.arm,
         quick=isinstance(design, RunDesign) and design.quick,
-        alternated=blocks and len(block.trials) > 1,
+        alternated=blocks and not alone,
         without_others=blocks and alone,
         facts={**facts.get(trial.facts, {}), **{k: v for k, v in beside.items() if v}},
         **_result(trial),

@@ -15,6 +15,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from statistics import fmean, stdev
 
@@ -58,6 +59,13 @@ class Relations:
 
     figures: Drift | None = None
     sessions: Sequence[Sequence[Measured]] = ()
+
+    @cached_property
+    def span_s(self) -> float:
+        """The longest time between two sessions of one cell, in seconds: the drift over longer
+        times is not known."""
+        times = [[at for each in group if (at := _seconds(each.when))] for group in self.sessions]
+        return max((max(each) - min(each) for each in times if each), default=0.0)
 
     @cached_property
     def beside_kernel(self) -> Drift | None:
@@ -108,6 +116,14 @@ class Relations:
             return None
         interval = ratio_between(one, other, drift)
         return Relation(ratio=(found.fps or 0.0) / (to.fps or 1.0), interval=interval)
+
+
+def _seconds(utc: str) -> float | None:
+    """Since 1970; None for an invalid time."""
+    try:
+        return datetime.fromisoformat(utc).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _of_one_host(one: Fingerprint | None, other: Fingerprint | None) -> bool:

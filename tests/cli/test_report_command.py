@@ -436,7 +436,19 @@ def test_a_document_keeps_the_style_of_its_figures(folder, table, expected):
     assert envbench("report", "--into", "x.md", "--check", cwd=folder).returncode == 0
 
 
-@pytest.mark.parametrize("figure", ["≈ 1.25", "≠ 1.25", "**1.25**", "1.25 at 8"])
+def test_figures_below_ten_without_an_interval_do_not_change_the_style(tmp_path):
+    slow = {"quick": True, "repeats": 1, "cell": {"frame_skip": 1}}
+    put(tmp_path, measured_plan({("for-loop", 1): 2}, **slow))
+    path = tmp_path / "x.md"
+    path.write_text(f"{MARK}\n{MARK}\n")
+    assert envbench("report", "--into", "x.md", cwd=tmp_path).returncode == 0
+    assert "| 8.00<sup>a</sup>" in path.read_text()
+    put(tmp_path, measured_plan({("for-loop", 8): 300}, plan_id="b"))
+    assert envbench("report", "--into", "x.md", cwd=tmp_path).returncode == 0
+    assert ROUNDED in path.read_text()
+
+
+@pytest.mark.parametrize("figure", ["≈ 21.25", "≠ 21.25", "**21.25**", "21.25 at 8"])
 def test_plain_figures_are_known_also_if_they_tie_or_have_a_number(figure):
     head, mark = "| A | 1 |\n|---|---|\n| For-loop", "<!-- Atari - Laptop -->\n"
     assert is_plain(f"{mark}{head} | {figure} |\n{mark}")
@@ -464,7 +476,7 @@ def test_the_style_of_figures_can_be_chosen_and_then_stays(folder):
 
 
 def test_each_document_keeps_its_own_style(folder):
-    (folder / "old.md").write_text(f"{MARK}\n| A | 1 |\n|---|---|\n| For-loop | 1.25 |\n{MARK}\n")
+    (folder / "old.md").write_text(f"{MARK}\n| A | 1 |\n|---|---|\n| For-loop | 21.25 |\n{MARK}\n")
     (folder / "new.md").write_text(f"{MARK}\n{MARK}\n")
     assert envbench("report", "--into", "old.md", "--into", "new.md", cwd=folder).returncode == 0
     assert PLAIN in (folder / "old.md").read_text()

@@ -30,7 +30,7 @@ from envbench.machine import (
     valid_name,
     write_profile,
 )
-from envbench.machine.known_profiles import checkout, default_ladder
+from envbench.machine.known_profiles import SHIPPED, checkout, default_ladder
 from envbench.machine.profile_file import _is_like, parse_profile, profile_toml, read_profile
 from envbench.model import Fingerprint
 
@@ -116,6 +116,11 @@ def test_a_package_inside_another_project_is_no_checkout(tmp_path: Path) -> None
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "a-learner"\n')
     assert checkout(tmp_path / "envbench") is None
     assert checkout(ROOT / "envbench") == ROOT
+
+
+def test_the_profiles_that_ship_for_any_host_are_known_by_name() -> None:
+    found = {path.stem: read_profile(path) for path in (ROOT / "machines").glob("*.toml")}
+    assert {name for name, each in found.items() if each.match.host is None} == SHIPPED
 
 
 def test_the_shipped_folder_holds_no_broken_file() -> None:
@@ -349,6 +354,16 @@ def test_a_profile_of_the_user_is_preferred_to_a_shipped_one() -> None:
     assert choose(None, here).name == "laptop"
     local("mine", GOOD + "[match]\ncores = 12\n")
     assert choose(None, here).name == "mine"
+
+
+def test_in_a_clone_a_profile_of_the_user_is_preferred_to_the_shipped_ones_beside_it() -> None:
+    local("epyc-vm", (ROOT / "machines/epyc-vm.toml").read_bytes())
+    local("mine", GOOD + "[match]\ncores = 2\n")
+    assert choose(None, machine()).name == "epyc-vm"  # both are of the user: it has more keys
+    Path("pyproject.toml").write_text('[project]\nname = "envbench"\n')
+    assert choose(None, machine()).name == "mine"
+    entries = catalogue().entries
+    assert (entries["mine"].source, entries["epyc-vm"].source) == ("local", "shipped")
 
 
 def test_a_profile_of_the_user_is_preferred_to_a_shipped_one_of_this_host(

@@ -216,7 +216,7 @@ def all_cells(cells: Cells) -> Table:
 def _cell_row(found: Measured, results: MachineResults) -> list[Entry]:
     summary, cell, rank = found.summary, found.cell, ""
     standing = found.session.standings.get(cell.key)
-    if standing and found.adjusted and found.adjusted.interval:
+    if standing and found.adjusted and found.adjusted.interval and not found.quick:
         rank = standing.text
     steps = "" if summary.steps_per_second is None else rounded(summary.steps_per_second)
     names = [cell.env, markdown(cell.task), markdown(found.label), str(cell.numenv)]

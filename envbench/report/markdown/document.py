@@ -158,8 +158,9 @@ def _unknown(place: str, heading: str, near: str, known: Iterable[str]) -> str:
 # ---------------------------------------------------------------- empty blocks
 
 
+# From ten on: three digits (9.96) have two decimals in any style
 _PLAIN = re.compile(
-    r"^\|.*\|\s*([≈≠] )?(\*\*)?\d+\.\d\d(\*\*)?( at \d+)?\s*(<sup>|\|)", re.MULTILINE
+    r"^\|.*\|\s*([≈≠] )?(\*\*)?\d{2,}\.\d\d(\*\*)?( at \d+)?\s*(<sup>|\|)", re.MULTILINE
 )
 _ROUNDED = re.compile(r"^\|.*\d ±[\d.]+ %", re.MULTILINE)
 _BLOCK = re.compile(r"^<!-- ([^\n]*) -->$.*?^<!-- \1 -->$", re.DOTALL | re.MULTILINE)
@@ -172,7 +173,8 @@ _ALWAYS = re.compile(
 
 
 def is_plain(text: str) -> bool:
-    """Do the document's marked tables have figures of two decimals, and none with an interval?"""
+    """Do the document's marked tables have figures of two decimals (from ten on), and none with an
+    interval?"""
     text = "\n".join(found[0] for found in _BLOCK.finditer(_ALWAYS.sub("", text)))
     return _PLAIN.search(text) is not None and _ROUNDED.search(text) is None
 

@@ -23,8 +23,8 @@ FLAGS = {
     "that only compares it with other cells.",
     "one-go": "The only cell of its session: the interval covers minutes, not changes over hours.",
     "no-alternation": "It alternated with no other cell and no reference kernel: it keeps a GPU "
-    "busy, fills the memory, or is the only cell of a short run (`--total-step`). Its ratios to "
-    "other cells contain the machine's drift.",
+    "busy, or is alone in its block with `--total-step`. Its ratios to other cells contain the "
+    "machine's drift.",
     "unsteady": "The speed was not steady when the longest warm-up ended.",
     "no-reset": "At least one process measured no reset, so the cost of resets is not complete.",
     "disturbed": "Most windows were disturbed. All count, except those in which the machine slept.",

@@ -22,6 +22,7 @@ OPENING = "FPS is frames per second"
 OTHERS = "The other figures are the document's own."  # in the note
 UNSTOPPED_SHARE = 0.03  # a smaller difference between slices and stepping without stops is not said
 MOST_REACH = 1.0  # a bound of more than 100 % says nothing
+DAY_S = 24 * 3600.0
 DEGREES_FOR_REACH = 2  # one gives a bound of up to thousands of per cent
 TIES = (
     "Bold: shown to be the fastest of the rows that do the same work. "
@@ -146,13 +147,22 @@ def _drift(results: MachineResults) -> list[str]:
     hosts = f" of {len(drift.hosts)} hosts" if len(drift.hosts) > 1 else ""
     if drift.degrees >= DEGREES_FOR_REACH and drift.reach <= MOST_REACH:
         return [
-            f"Measured on another day, a figure can differ by up to {_whole(drift.reach)} (in 95 "
-            f"of 100 cases, estimated from {sessions}{hosts})."
+            f"Measured {_later(results.relations.span_s)}, a figure can differ by up to "
+            f"{_whole(drift.reach)} (in 95 of 100 cases, estimated from {sessions}{hosts})."
         ]
     return [
         f"Between {sessions}{hosts}, figures differed by {_whole(drift.typical)}. "
         "These are too few to say how far they can differ on another day."
     ]
+
+
+def _later(span_s: float) -> str:
+    """``on another day``; ``again within 3 hours`` if the sessions span no day."""
+    if span_s >= DAY_S:
+        return "on another day"
+    minutes = max(1, int(span_s / 60))
+    time = counted(minutes // 60, "hour") if minutes >= 60 else counted(minutes, "minute")
+    return f"again within {time}"
 
 
 def _whole(share: float) -> str:

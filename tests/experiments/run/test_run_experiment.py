@@ -194,23 +194,24 @@ def test_a_program_on_a_gpu_has_a_block_of_its_own() -> None:
     assert [trial.arm for trial in alone.trials] == [""]
 
 
-def test_a_run_says_whether_its_cell_alternated_with_other_cells() -> None:
+def test_a_run_says_whether_its_cell_alternated_with_another_cell_or_a_kernel() -> None:
     cells = [cell(numenv=n) for n in range(1, 4)]
-
-    def without_others(of: Plan, *together: Cell) -> list[bool]:
-        block = record(of, 0, together)
-        kernel = TrialRecord(trial_id="k", cell=kernel_target().cell, arm="kernel", seed=0)
-        block = msgspec.structs.replace(block, trials=[kernel, *block.trials])
-        return [run_of(of, block, each, {}).without_others for each in block.trials[1:]]
-
     made = plan(cells)
-    assert without_others(made, *cells) == [False] * 3
-    assert without_others(made, cells[0]) == [True]
-    assert without_others(plan(cells[:1]), cells[0]) == [False]  # "one-go" says that
-    alone = record(plan(cells[:1]), 0, cells[:1])  # without a kernel, as on a GPU
-    assert run_of(plan(cells[:1]), alone, alone.trials[0], {}).without_others
+
+    def without_others(*together: Cell, of: Plan = made, kernel: bool = True) -> list[bool]:
+        block = record(of, 0, together)
+        beside = TrialRecord(trial_id="k", cell=kernel_target().cell, arm="kernel", seed=0)
+        every = msgspec.structs.replace(block, trials=[*([beside] * kernel), *block.trials])
+        return [run_of(of, every, each, {}).without_others for each in block.trials]
+
+    assert without_others(*cells) == [False] * 3
+    assert without_others(*cells, kernel=False) == [False] * 3
+    assert without_others(cells[0]) == [False]  # the kernel relates it to the others
+    assert without_others(cells[0], kernel=False) == [True]  # as on a GPU
+    assert without_others(cells[0], kernel=False, of=plan(cells[:1])) == [True]
     design = msgspec.structs.replace(made.design_as(RunDesign), block_size=1)
-    assert without_others(msgspec.structs.replace(made, design=design), cells[0]) == [False]
+    older = msgspec.structs.replace(made, design=design)
+    assert without_others(cells[0], kernel=False, of=older) == [False]
 
 
 def test_the_processes_of_a_block_fit_into_the_free_memory() -> None:

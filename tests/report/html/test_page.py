@@ -406,6 +406,16 @@ def test_a_cell_without_others_beside_it_has_no_rank(place: Path) -> None:
     assert "<td></td>" in ranks["Ceiling"]
 
 
+def test_a_quick_cell_has_no_rank(place: Path) -> None:
+    put(measured_plan({("for-loop", 1): 50, ("envpool-sync", 1): 90}, windows=1))
+    made()
+    text = Path("results/report.html").read_text()
+    rows = text[text.index('<table id="cells"') :].split("<tr ")[1:]
+    assert len(rows) == 2
+    assert all(">quick<" in row for row in rows)
+    assert [row.count("<td></td>") for row in rows] == [2, 2]  # rank and equal work
+
+
 def test_every_table_sorts_and_a_long_one_filters(place: Path) -> None:
     many = measured_plan({("for-loop", n): 50 for n in range(1, 11)})
     put([*many, *CEILING, make_refusal(make_cell("subprocess", 8))])

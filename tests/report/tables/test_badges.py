@@ -10,6 +10,7 @@ from helpers.record_factories import (
     make_cell,
     make_verification,
     measured_plan,
+    varied_plan,
 )
 
 from envbench.decisions.equal_work import judge
@@ -80,6 +81,30 @@ def test_a_row_that_differs_from_the_reference_is_never_the_best() -> None:
     text = table(make_verification(agreement=make_agreement(9.0), work={}))
     assert "| 3,200.0 ±0 %" in text
     assert SECOND in text
+
+
+def test_a_table_has_the_ties_of_its_session_although_not_all_of_its_rows_compete() -> None:
+    """Two rows alone would differ. With three others, which do other work, nothing shows it."""
+    speeds = {
+        ("for-loop", 1): (10000, 10100, 9900, 10060, 9940),
+        ("subprocess", 1): (10235, 10033, 10195, 10073, 10134),
+        ("envpool-sync", 1): (9900, 10060, 9940, 10000, 10100),
+        ("envpool-async", 1): (10060, 9940, 10000, 10100, 9900),
+        ("ale-vector", 1): (9940, 10000, 10100, 9900, 10060),
+    }
+    found = [
+        make_verification(
+            make_cell(name), verification_id=name, agreement=make_agreement(9.0), work={}
+        )
+        for name, _ in [*speeds][2:]
+    ]
+    every = machine_results(select([*varied_plan(speeds), *found]), {}).values()
+    (results,) = (each for each in every if each.measured)
+    loop, subprocess = (each for each in results.measured if results.competes(each))
+    alone = subprocess.session.ranking([loop.cell, subprocess.cell])
+    assert (alone.best, alone.ties) == (subprocess.cell.key, ())
+    assert loop.cell.key in subprocess.session.standings[subprocess.cell.key].ties
+    assert results.leaders[1] == [subprocess, loop]
 
 
 def test_the_newest_verification_counts_even_if_it_failed() -> None:

@@ -136,9 +136,34 @@ def test_the_note_says_that_no_figure_has_an_interval() -> None:
         assert "±" not in once
 
 
+def three_sessions(*hours: str) -> list[list[Any]]:
+    """Three plans of one cell, begun at these hours: 1,000, 1,020 and 1,010 steps per window."""
+    return [
+        measured_plan({("for-loop", 1): n}, plan_id=f"{n}", started_utc=f"{hour}:00:00Z")
+        for n, hour in zip((1000, 1020, 1010), hours, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("last", "says"),
+    [
+        ("2025-11-20T10", "Measured again within 1 minute, a figure can differ by up to 6 %"),
+        ("2025-11-20T13", "Measured again within 3 hours, a figure can differ by up to 6 %"),
+        ("2025-11-21T09", "Measured again within 23 hours, a figure can differ by up to 6 %"),
+        ("2025-11-21T10", "Measured on another day, a figure can differ by up to 6 %"),
+        ("no time", "Measured again within 1 minute, a figure can differ by up to 6 %"),
+    ],
+)
+def test_sessions_of_a_few_hours_do_not_say_how_much_another_day_differs(
+    last: str, says: str
+) -> None:
+    again = three_sessions("2025-11-20T10", "2025-11-20T10", last)
+    assert says in note_of(*again[0], *again[1], *again[2])
+
+
 def test_the_note_says_how_far_sessions_of_the_host_differ() -> None:
     """A cell whose sessions differ by 2 %: with two degrees of freedom, 6 % are possible."""
-    again = [measured_plan({("for-loop", 1): n}, plan_id=f"{n}") for n in (1000, 1020, 1010)]
+    again = three_sessions("2025-11-20T10", "2025-11-20T15", "2025-11-21T11")
     says = "Measured on another day, a figure can differ by up to 6 % (in 95 of 100 cases, "
     assert f"{says}estimated from 3 sessions)." in note_of(*again[0], *again[1], *again[2])
     assert (
