@@ -10,25 +10,19 @@ Other quantities have slices of their own after the windows (``after_steps``).
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from random import random
-from statistics import median, variance
+from statistics import median
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
-from zlib import crc32
 
 from envbench_worker.after_steps import call_lengths, fitting, returns, rounded, step_times
 from envbench_worker.contract import Adapter, Counts, ImpossibleFigure, from_batch, shuffled
 from envbench_worker.energy import Energy
 from envbench_worker.sensors import Sensors
+from envbench_worker.windows import STEADY_WINDOWS, Windows, checksum, invalidity, is_steady
 
-STEADY_WINDOWS = 8
-STEADY_TOLERANCE = 0.02
 LATEST = 5  # recent windows; the median of their speeds sets the calls per window
-STEAL_LIMIT = 0.05
-ONE_TICK_S = 0.015  # the system counts in ticks of 0.01 s: one is over 5 % of a short slice
-SUSPEND_LIMIT_NS = 50_000_000
 MOST_RESETS = 10_000  # per slice
 LOOKS = 5  # slices after which the results have to be there at once
 LATE_SHARE, LATE_NS = 0.05, 2_000_000  # of a slice, and at least: results that took longer are late
@@ -36,18 +30,6 @@ MOST_CALLS = 2**32  # in a quarter of a window: no backend is this fast
 
 Emit = Callable[[Dict[str, Any]], None]
 clock = time.perf_counter_ns
-
-
-class Windows:
-    """Consecutive windows in columns: the fields of ``envbench.model.Windows``."""
-
-    def __init__(self) -> None:
-        self.start_ns: List[int] = []
-        self.ns: List[int] = []
-        self.calls: List[int] = []
-        self.steps: List[int] = []
-        self.resets: List[int] = []
-        self.invalid: Dict[str, str] = {}
 
 
 class Meter:
@@ -355,40 +337,3 @@ class Meter:
     def _tell(self, phase: str, ns: int, calls: int, counts: Counts) -> None:
         window = {"event": "window", "phase": phase, "ns": ns, "calls": calls}
         self.emit({**window, **counts._asdict()})
-
-
-def checksum(arrays: List[Any]) -> int:
-    """Return one number that changes if any of these arrays does (CRC-32)."""
-    found = 0
-    for each in arrays:
-        found = crc32(each.tobytes(), found)
-    return found
-
-
-def invalidity(signals: Dict[str, float], ns: int) -> str:
-    """Say why an outside signal makes this window invalid, or return an empty string.
-
-    These are the only reasons to discard a window. A slow window is not invalid.
-    """
-    if signals.get("suspended_ns", 0) > SUSPEND_LIMIT_NS:
-        return "suspended"
-    if signals.get("throttled_periods", 0) > 0:
-        return "throttled"
-    stolen = signals.get("steal_share", 0.0) > STEAL_LIMIT
-    if stolen and signals.get("steal", math.inf) > ONE_TICK_S:
-        return "steal"
-    return ""
-
-
-def is_steady(windows: Windows, skip: int = 0) -> bool:
-    """Do the halves of the last four to eight windows agree within 2 % or two standard errors?"""
-    rates = [s / ns for s, ns in zip(windows.steps[skip:], windows.ns[skip:])][-STEADY_WINDOWS:]
-    half = len(rates) // 2
-    if half < 2:
-        return False
-    first, second = rates[-2 * half : -half], rates[-half:]
-    a, b = sum(first) / half, sum(second) / half
-    if a <= 0 or b <= 0:
-        return False
-    error = (variance(first) / half + variance(second) / half) ** 0.5
-    return bool(abs(a - b) <= max(STEADY_TOLERANCE * (a + b) / 2, 2 * error))
