@@ -110,13 +110,15 @@ def followed(cell: Cell) -> bool:
     Of users' own tasks, only plugins are followed: their seed may not fix them, and built-in
     backends do not need it.
     """
-    family, backend = families.of_record(cell.env), backends.of_record(cell.backend)
+    family = families.of_record(cell.env)
     standard = family.standard(cell.kind, cell.task)
     if standard is None or standard.episodes or cell.backend == standard.reference:
         return False
     if cell.task in family.odd_resets or family.uncompared(cell.kind, cell.task):
         return False
-    return backends.same_work(cell) and not (family.own_tasks and backends.is_built_in(backend.name))
+    if family.own_tasks and backends.is_built_in(cell.backend):
+        return False
+    return backends.same_work(cell)
 
 
 def spot_check(

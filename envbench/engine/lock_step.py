@@ -72,8 +72,8 @@ def agreement_of(
     """How far a trial is from its reference, by the traces and by what both report. An error of
     ``UNUSABLE`` if the traces cannot be compared.
 
-    Observations count as rounded only if the backend reports that type. Zeros count as hollow unless
-    the backend says that it does not compute those numbers."""
+    Observations count as rounded only if the backend reports that type. Zeros count as hollow
+    unless the backend says that it does not compute those numbers."""
     (trace, reply), (predicted, its_reply) = own, reference
     agreement = traces.compare(standard, predicted, trace)
     reported = reply.facts.get("work")

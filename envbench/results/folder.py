@@ -104,7 +104,12 @@ def _slim(record: Record) -> Record:
     if not isinstance(record, Run):
         return record
     return msgspec.structs.replace(
-        record, warmup=Windows(), resets=Windows(), short_calls=Windows(), latency=None, returns=None
+        record,
+        warmup=Windows(),
+        resets=Windows(),
+        short_calls=Windows(),
+        latency=None,
+        returns=None,
     )
 
 

@@ -59,9 +59,7 @@ def _copy(folder: Path) -> Cached:
     """A folder or a commit that ``check`` compared."""
     what = [COPIES[folder.parent.name]]
     size = _size(folder) / 1e6
-    return Cached(
-        folder=folder, backend=CHECK, requirements=what, disk_mb=size, state="not in use"
-    )
+    return Cached(folder=folder, backend=CHECK, requirements=what, disk_mb=size, state="not in use")
 
 
 def _cached(folder: Path, used: Iterable[Path]) -> Cached:

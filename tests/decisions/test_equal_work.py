@@ -12,8 +12,8 @@ from helpers.record_factories import make_agreement, make_cell, make_verificatio
 
 from envbench import families
 from envbench.decisions.equal_work import compared, counts_agree, differences, judge
-from envbench.decisions.trace_file import Trace, read_trace
 from envbench.decisions.responses import responds
+from envbench.decisions.trace_file import Trace, read_trace
 from envbench.decisions.traces import compare
 from envbench.families import Standard
 from envbench.model import (

@@ -6,7 +6,7 @@ import os
 import time
 from itertools import cycle, islice
 from random import Random, SystemRandom
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 

@@ -200,7 +200,7 @@ def test_the_current_folder_can_be_a_project_and_a_cache_inside_it_is_not_copied
     assert Path(part).parents[1] == Path(whole).parents[1] == project / cache / "copies"
     assert (Path(part).name, Path(whole).name) == ("pkg", "project")
     assert sorted(each.name for each in Path(whole).rglob("*")) == ["pkg", "pyproject.toml"]
-    with pytest.raises(UsageError, match="--candidate . has no pyproject.toml or setup.py"):
+    with pytest.raises(UsageError, match=r"--candidate \. has no pyproject\.toml or setup\.py"):
         sources.refuse_impossible("candidate", Source(requirements=["."]))
 
 

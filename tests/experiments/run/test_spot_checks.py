@@ -18,8 +18,8 @@ from envbench.decisions.equal_work import spot_check
 from envbench.engine import lock_step, worker_job
 from envbench.engine.availability import TRIES, Arm
 from envbench.engine.local_executor import LocalExecutor
-from envbench.engine.target import make_cell as resolved
 from envbench.engine.target import MOST_TRACED, reference_of, target_of
+from envbench.engine.target import make_cell as resolved
 from envbench.experiments.run.rounds import SPOT_STEPS, spot_round, spot_steps
 from envbench.model import (
     Apart,
@@ -353,8 +353,8 @@ def test_a_plugin_in_gym_is_checked_from_the_same_seed(
 
 @pytest.mark.parametrize(("repeats", "same"), [(True, False), (False, None)])
 def test_a_task_that_its_seed_does_not_fix_accuses_no_plugin(
-    repeats: bool,  # noqa: FBT001 - a parameter of the test
-    same: bool | None,  # noqa: FBT001
+    repeats: bool,
+    same: bool | None,
 ) -> None:
     cell = make_cell("mine", 2, env="gym", task="CartPole-v1")
     found = make_agreement(1.0, steps=60, repeats=repeats, first_difference=3)

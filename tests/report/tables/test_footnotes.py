@@ -131,7 +131,8 @@ def test_the_note_says_that_no_figure_has_an_interval() -> None:
     # Blocks of two rounds or more are enough to compare cells that alternated.
     assert ALTERNATED in said
     for alternate in (True, False):
-        once = note_of(*plan(20, ("for-loop", 1), ("subprocess", 1), repeats=1, alternate=alternate))
+        cells = ("for-loop", 1), ("subprocess", 1)
+        once = note_of(*plan(20, *cells, repeats=1, alternate=alternate))
         assert "No figure has an interval." in once
         assert "±" not in once
 

@@ -24,7 +24,7 @@ from envbench.report.machine_results import machine_results
 from envbench.report.markdown.blocks import find
 from envbench.report.markdown.document import block_text, extended, filled, fresh
 from envbench.report.markdown.table_text import render, split_row
-from envbench.report.tables import footnotes, note
+from envbench.report.tables import note
 from envbench.report.tables.costs import FIRST_STEP, cost_texts
 from envbench.report.tables.table import Entry, Existing
 from envbench.report.tables.table import Table as Rows

@@ -23,8 +23,8 @@ from helpers.session_cache import once
 
 from envbench import backends, families, testing
 from envbench.decisions.equal_work import compared, differences
-from envbench.decisions.trace_file import Trace
 from envbench.decisions.responses import responds
+from envbench.decisions.trace_file import Trace
 from envbench.decisions.traces import compare
 from envbench.process.code_hash import WORKER_PATH
 from envbench.process.reply import Reply

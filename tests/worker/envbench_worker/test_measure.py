@@ -249,7 +249,7 @@ def test_a_spot_check_comes_between_two_slices_and_in_neither(
     made.warm_up()
     told: list[tuple[int, float, bool]] = []
 
-    def check(pace: float, stepped: bool) -> None:  # noqa: FBT001 - as the worker's
+    def check(pace: float, stepped: bool) -> None:
         told.append((len(made.measured.ns), pace, stepped))
         adapter.now += 10**9
 
