@@ -76,7 +76,7 @@ MUJOCO = EnvFamily(
             same_engine=1e-6,
             rounded=0.02,
             first=ANT_STATE,
-            beside=0.01,
+            beside=1e-3,
             promised_by="contact_forces",
         ),
         "physics": Standard(

@@ -327,12 +327,11 @@ def test_a_plugin_without_a_spot_check_is_not_ranked(monkeypatch: pytest.MonkeyP
     honest = backends.get("for-loop")
     own = msgspec.structs.replace(honest, name="mine")
     monkeypatch.setattr(backends.BACKENDS, "loaded", ({**backends.registry(), "mine": own}, []))
-    cells = [make_cell("mine", 2), make_cell("mine", 2, env="box2d", task="LunarLander-v3")]
-    for cell, doubted in zip(cells, (True, False), strict=True):
+    for cell in (make_cell("mine", 2), make_cell("mine", 2, env="box2d", task="LunarLander-v3")):
         runs = [make_run(cell, round=number) for number in range(5)]
         (found,) = select([make_fact(), make_plan([cell]), *runs]).measured
         assert found.fps is not None
-        assert bool(found.doubt) == doubted
+        assert found.doubt
 
 
 @pytest.mark.slow

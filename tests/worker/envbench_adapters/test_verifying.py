@@ -483,7 +483,8 @@ def test_the_reference_begins_in_the_middle_of_episodes(
     assert np.array_equal(found.start[0], arrays[0])
     standard = families.get(family).standards["env"]
     agreement = against_the_reference(worker, found, family, task)
-    assert (agreement.other_ends, agreement.p_values) == (0, {})
+    assert agreement.other_ends == 0
+    assert agreement.p_values.get("start", 1.0) > 0.001
     assert agreement.ends > 0
     assert largest(agreement.observations) <= standard.of(same_engine=True, rounded=False).tolerance
     wrong = found.observations.copy()

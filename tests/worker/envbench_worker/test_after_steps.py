@@ -266,7 +266,6 @@ def test_steps_in_short_calls_have_slices_of_their_own(
 
     adapter.run = noted  # type: ignore[method-assign]
     made = meter(worker, adapter)
-    made.first_step()
     made.warm_up()
     lengths.clear()
     made.take_turns([("step", 500), ("short_calls_ms", 100), ("short_calls_ms", 100)])
@@ -285,7 +284,6 @@ def test_a_slow_backend_makes_at_least_one_short_call(
 ) -> None:
     adapter = Batches(worker, monkeypatch, lambda n: 300 * MS)
     made = meter(worker, adapter)
-    made.first_step()
     made.warm_up()
     made.take_turns([("step", 1), ("short_calls_ms", 100)])
     assert (made.short_calls.calls, made.short_calls.steps) == ([1], [2])
