@@ -174,13 +174,13 @@ def provisional(able: Sequence[Measured], results: MachineResults) -> str:
         return ""
     if any(each.plan_id != results.session for each in able if not each.quick):
         return OTHER_SESSION
+    if any(each.quick for each in able):
+        return QUICK
     best, *_ = leading(able, results)
     others = best_of_rows(best, able, results.value)
     related = [results.relations.between(each, best) for each in others]
     known = [each.interval if each else None for each in related] or [best.span]
-    if all(known):
-        return ""
-    return QUICK if any(each.quick for each in able) else NO_INTERVAL
+    return "" if all(known) else NO_INTERVAL
 
 
 def enough(best: Measured, able: Sequence[Measured], results: MachineResults) -> int:

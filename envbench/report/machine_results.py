@@ -211,10 +211,17 @@ class MachineResults:
         return (session, able) if session.resolves else (Session(), {})
 
     def competes(self, found: Measured) -> bool:
-        """Whether it can be the best of its column: it is of the table's session, was not measured
-        quickly, and does equal work as far as known."""
-        own = found.plan_id == self.session and not found.quick
+        """Whether it can be the best of its column: it is of the table's session, which is not
+        quick, and does equal work as far as known."""
+        own = found.plan_id == self.session and not self._quick
         return own and self.equal_work(found)
+
+    @cached_property
+    def _quick(self) -> bool:
+        """Is a figure of the session quick? With a number of steps (``--total-step``), that is the
+        fastest one. So without it, a slower one would be the best."""
+        own = [each for each in self.with_figures if each.plan_id == self.session]
+        return any(each.quick for each in own if self.equal_work(each))
 
     def equal_work(self, found: Measured) -> bool:
         """Whether it does equal work, as far as known, and nothing makes its figure doubtful.

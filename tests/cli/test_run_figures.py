@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from helpers.record_factories import make_cell, make_failure, make_verification, measured_plan
 
-from envbench.cli.run_figures import unverified
+from envbench.cli.run_figures import _table, unverified
 from envbench.results.selection import select
 
 SPEEDS = {("for-loop", 1): 100, ("theirs", 1): 100, ("theirs", 8): 100, ("mine", 1): 100}
+
+
+def test_a_figure_of_less_than_two_seconds_is_quick_and_has_no_rank() -> None:
+    for windows, ends in ((4, ["2 400", "1 800"]), (1, ["400 quick", "800 quick"])):
+        speeds = {("for-loop", 1): 100, ("envpool-sync", 1): 200}
+        found = select(measured_plan(speeds, windows=windows)).measured
+        shown = _table([each.summary for each in found], found[0].session).splitlines()
+        rows = sorted(" ".join(line.split("%")[-1].split()) for line in shown if "±0" in line)
+        assert rows == sorted(ends)
 
 
 def test_plugins_that_were_never_verified_are_named_in_one_line() -> None:

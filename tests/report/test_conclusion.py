@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from helpers.record_factories import (
     make_cell,
@@ -11,10 +12,12 @@ from helpers.record_factories import (
     make_plan,
     make_refusal,
     make_run,
+    make_windows,
     measured_plan,
     varied_plan,
 )
 
+from envbench.model import Run
 from envbench.report.conclusion import Conclusion, conclude
 from envbench.report.machine_results import machine_results
 from envbench.results.selection import select
@@ -114,6 +117,23 @@ def test_rows_that_do_not_compete_are_not_called_slower() -> None:
     assert found is not None
     assert (found.rows, found.alone) == (1, True)
     assert found.sentence.endswith("; no other row is comparable.")
+
+
+def test_a_fast_cell_of_less_than_two_seconds_leaves_no_slower_one_the_fastest() -> None:
+    """With a number of steps, the fastest cells are the shortest."""
+    cells = {("for-loop", 8): SLOW, ("subprocess", 8): SLOW, ("envpool-async", 8): FAST}
+    records = [
+        msgspec.structs.replace(each, measured=make_windows([100] * 4, ns=50_000_000))
+        if isinstance(each, Run) and each.cell.backend == "envpool-async"
+        else each
+        for each in varied_plan(cells)
+    ]
+    found = said(records)
+    assert found is not None
+    assert found.best.quick
+    assert found.best.cell.backend == "envpool-async"
+    assert "quick figures are never ranked" in found.provisional
+    assert not any(found.results.leaders.values())
 
 
 def test_quick_figures_give_a_provisional_answer() -> None:

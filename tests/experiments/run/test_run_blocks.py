@@ -325,14 +325,3 @@ def test_the_table_of_a_run_has_rounded_figures_with_intervals_and_ranks(
         ["Fake-Slow", "2", "1,000.00 ±0 %", "2", "1,000"],
         ["Fake-Fast", "2", "4,000.0 ±0 %", "1", "4,000"],
     ]
-
-
-def test_the_table_of_a_run_ranks_no_quick_figure(machine: VirtualExecutor) -> None:
-    """One of less than two seconds is quick, too."""
-    done = invoke(machine, *SIX, "--repeats", "5", "--duration", "1")
-    rows = [line.split() for line in done.stdout.splitlines() if line.startswith("gym ")]
-    assert {row[-1] for row in rows} == {"quick"}
-    assert {tuple(row[2:]) for row in rows if row[3] == "2"} == {
-        ("Fake-Slow", "2", "1,000.00", "±0", "%", "1,000", "quick"),
-        ("Fake-Fast", "2", "4,000.0", "±0", "%", "4,000", "quick"),
-    }

@@ -469,7 +469,6 @@ def test_an_array_that_is_overwritten_later_is_noticed(worker: Any) -> None:
         ("classic_control", "CartPole-v1", 33),
         ("classic_control", "MountainCar-v0", 170),  # the time limit comes within the trace
         pytest.param("mujoco", "Ant-v3", 60, marks=slow),
-        pytest.param("dm_control", "CheetahRun-v1", 960, marks=slow),
     ],
 )
 def test_the_reference_begins_in_the_middle_of_episodes(
