@@ -8,9 +8,10 @@ measured.
 The same applies if its environments reset much less or more often, per measured step, than those
 of the reference on the same machine (``stats.reset_rates``). Quick measurements are too short.
 
-A figure is doubtful, too, if the process stepped less than half as fast before its first slice,
-where nothing is untimed between its steps, or in calls of a few steps (``stats.without_stops``).
-Then a part of the work may have been done between the slices, or left out in long calls.
+A plugin's figure is doubtful, too, if the process stepped less than half as fast before its first
+slice, where nothing is untimed between its steps, or in calls of a few steps
+(``stats.without_stops``). Then a part of the work may have been done between the slices, or left
+out in long calls. Built-in backends do neither, but a busy machine can look like that.
 
 The ceiling is the engine alone, on every core. A backend with the same engine and the same settings
 cannot be faster, so such a figure is refused. Another build, fewer iterations or a lower precision
@@ -141,7 +142,7 @@ def _judged(found: Measured, references: _References) -> Measured:
 
 def _paced(found: Measured) -> Measured:
     """The measurement, in doubt if its slices are too fast for its warm-up or its short calls."""
-    if found.fps is None or found.doubt:
+    if found.fps is None or found.doubt or backends.is_built_in(found.cell.backend):
         return found
     for rate, outside in (
         (

@@ -6,7 +6,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from helpers.record_factories import make_cell, make_fact, make_plan, make_run, make_windows
+from helpers.record_factories import (
+    make_agreement,
+    make_cell,
+    make_fact,
+    make_plan,
+    make_run,
+    make_windows,
+)
 
 from envbench import families
 from envbench.model import Record, Run
@@ -177,16 +184,20 @@ def test_a_figure_of_slices_over_twice_as_fast_as_their_warm_up_is_doubtful(
     warm: int, doubtful: bool
 ) -> None:
     """Without a pause there is no untimed moment to work in."""
-    made = records({"for-loop": 100, "subprocess": 100}, {})
+    made = records({"for-loop": 100, "mine": 100}, {})
     made = [
         msgspec.structs.replace(
-            each, warmup=make_windows([warm] * 8), measured=make_windows([100] * 4), alternated=True
+            each,
+            warmup=make_windows([warm] * 8),
+            measured=make_windows([100] * 4),
+            alternated=True,
+            agreement=make_agreement(steps=60),
         )
-        if isinstance(each, Run) and each.cell.backend == "subprocess"
+        if isinstance(each, Run) and each.cell.backend == "mine"
         else each
         for each in made
     ]
-    found = shown(made, "subprocess")
+    found = shown(made, "mine")
     assert found.fps is not None
     assert found.doubt.startswith("its slices are 2.2 times as fast") == doubtful
     assert shown(made, "for-loop").doubt == ""
@@ -209,12 +220,13 @@ def test_a_figure_of_slices_over_twice_as_fast_as_short_calls_is_doubtful(
             each,
             measured=make_windows([100] * 4),
             short_calls=make_windows([steps], ns=ns, calls=[1_000]),
+            agreement=make_agreement(steps=60),
         )
-        if isinstance(each, Run) and each.cell.backend == "subprocess"
+        if isinstance(each, Run) and each.cell.backend == "mine"
         else each
-        for each in records({"for-loop": 100, "subprocess": 100}, {})
+        for each in records({"for-loop": 100, "mine": 100}, {})
     ]
-    found = shown(made, "subprocess")
+    found = shown(made, "mine")
     assert found.fps is not None
     assert ("as fast as calls of a few steps" in found.doubt) == doubtful, found.doubt
     assert shown(made, "for-loop").doubt == ""
