@@ -164,7 +164,7 @@ def main() -> None:
         ]
         for one, other in combinations(plans, 2)
         if host(one) == host(other)
-        and one.session.cells.keys() == other.session.cells.keys()
+        and {each.key for each in one.plan.cells} == {each.key for each in other.plan.cells}
         and one.plan.design == other.plan.design
     ]
     heads = ["one plan (UTC)", "the other", "one process", "several processes"]
