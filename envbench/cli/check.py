@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import NoReturn
@@ -248,6 +249,8 @@ def _writable(summary: Path | None) -> Path | None:
 def _why_not(file: Path) -> str:
     """Why a file cannot be written; "" if it can."""
     folder = file.absolute().parent
+    with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+        file.stat()  # a name that is too long is an error of its own
     if os.path.isdir(file):
         return "It is a folder."
     if os.path.exists(file):
