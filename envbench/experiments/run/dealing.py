@@ -82,20 +82,21 @@ def _groups(
 def _deal_kernels(plan: Plan, blocks: Sequence[Dealt], chance: random.Random) -> None:
     """Add the kernels to these blocks of a round.
 
-    A cell that is alone gets the kernel of its class. In a plan of several cells, the kernel of
-    each class is in one more block, chosen at random. If the only block has five cells, it has room
-    for one kernel: the kernels alternate from round to round. Quick figures are not compared with
-    those of other sessions, and a number of steps says nothing about a kernel's time.
+    A cell that is alone gets the kernels of all classes in the plan: they relate it to the others.
+    In a plan of several cells, the kernel of each class is in one more block, chosen at random. If
+    the only block has five cells, it has room for one kernel: the kernels alternate from round to
+    round. Quick figures are not compared with those of other sessions, and a number of steps says
+    nothing about a kernel's time.
     """
     design = plan.design_as(RunDesign)
     if any(each.calls for each in design.protocol.values()):
         return
+    needed = {kernel.key: kernel for b in blocks for kernel in (_kernel(plan, c) for c in b.cells)}
     for block in blocks:
         if len(block.cells) == 1:
-            block.kernels.append(_kernel(plan, block.cells[0]))
+            block.kernels.extend(needed[key] for key in sorted(needed))
     if design.quick:
         return
-    needed = {kernel.key: kernel for b in blocks for kernel in (_kernel(plan, c) for c in b.cells)}
     present = {kernel.key for block in blocks for kernel in block.kernels}
     missing = [kernel for key, kernel in sorted(needed.items()) if key not in present]
     first = blocks[0].round % len(missing) if missing else 0
