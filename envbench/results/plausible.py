@@ -9,7 +9,7 @@ The same applies if its environments reset much less or more often, per measured
 of the reference on the same machine (``stats.reset_rates``). Quick measurements are too short.
 
 A plugin's figure is doubtful, too, if the process stepped less than half as fast before its first
-slice, where nothing is untimed between its steps, or in calls of a few steps
+slice, where nothing is untimed between its steps, or two thirds as fast in calls of a few steps
 (``stats.without_stops``). Then a part of the work may have been done between the slices, or left
 out in long calls. Built-in backends do neither, but a busy machine can look like that.
 
@@ -32,7 +32,13 @@ from envbench.model import Cell, Failure, arm_key
 from envbench.results.measured_cells import Measured, row_of, without_figure
 from envbench.results.relations import Relations
 from envbench.stats.reset_rates import Resets, differ, per_step, resets
-from envbench.stats.without_stops import SLOWEST, in_short_calls, pooled, without_stops
+from envbench.stats.without_stops import (
+    SLOWEST,
+    SLOWEST_IN_SHORT_CALLS,
+    in_short_calls,
+    pooled,
+    without_stops,
+)
 
 UNCHECKED = "none of its steps were checked while it was measured (docs/verify.md)"
 OWN_COST = 1.05  # a ceiling can be this much too low: its own loop costs a little
@@ -144,20 +150,22 @@ def _paced(found: Measured) -> Measured:
     """The measurement, in doubt if its slices are too fast for its warm-up or its short calls."""
     if found.fps is None or found.doubt or backends.is_built_in(found.cell.backend):
         return found
-    for rate, outside in (
+    for rate, slowest, outside in (
         (
             without_stops,
+            SLOWEST,
             "its warm-up, where its steps follow each other without a pause: it may do a part of "
             "its work between slices",
         ),
         (
             in_short_calls,
+            SLOWEST_IN_SHORT_CALLS,
             "calls of a few steps, which are compared with the reference's: it may leave out work "
             "in long calls",
         ),
     ):
         mean = pooled([each for run in found.runs if (each := rate(run)) is not None])
-        if mean is not None and mean.ratio < SLOWEST:
+        if mean is not None and mean.ratio < slowest:
             times = f"its slices are {1 / mean.ratio:,.1f} times as fast as"
             return replace(found, doubt=f"{times} {outside}")
     return found

@@ -16,6 +16,7 @@ from envbench.model import Run
 from envbench.stats.intervals import Interval, interval
 
 SLOWEST = 0.5  # without a stop, relative to slices; honest backends: 0.69 in 738 cells, at least
+SLOWEST_IN_SHORT_CALLS = 0.67  # relative to slices
 CALL_NS = 20_000  # of a call of ``run``, at most: not a cost of its steps
 SETTLED_NS = 1_000_000_000  # of the warm-up, which do not count: caches fill, a clock may rise
 FEWEST_NS = 500_000_000  # after that

@@ -43,7 +43,7 @@ def _column(given: Trace, bank: List[Any], index: int, environment: Forced) -> T
     for row, last in enumerate(last_steps[:count]):
         seen, over = given.observations[row, index], given.ended[row, index]
         if resets or restarted[row]:
-            rows.append((environment.begin(seen), 0.0, False, False, 0))
+            rows.append((np.array(environment.begin(seen)), 0.0, False, False, 0))
         else:
             own = given.actions
             actions = [

@@ -533,6 +533,7 @@ def test_an_environment_may_return_one_array_again_and_again(worker: Any) -> Non
     standard = families.get("gym").standards["env"]
     agreement = compare(standard, theirs, mine)
     assert agreement.ends > 0
+    assert agreement.start <= standard.tolerance
     assert largest(agreement.observations) <= standard.tolerance
     assert largest(agreement.rewards) <= standard.reward_tolerance
 
