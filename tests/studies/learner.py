@@ -7,7 +7,7 @@ pool on one core at times. A learner computes between its steps, which neither o
 fresh processes step EnvPool's synchronous pool with eight environments, in its own loop without
 envbench, in parts of ``STEPS`` vector steps each: without a pause; in slices of 0.1 s after a pause
 of 0.4 s; and with 1 or 5 ms of NumPy in one thread after each step. Only the calls of ``step`` are
-timed. Each process makes its parts in another random order. It takes about eight minutes. Use the
+timed. Each process makes its parts in another random order. It takes about five minutes. Use the
 machine for nothing else.
 
 Processes are lines of ``results/studies/learner/steps.jsonl``. The table is in docs/studies.md.
@@ -34,7 +34,7 @@ from envbench.stats.without_stops import pooled
 
 RESULTS = Path(__file__).parents[2] / "results" / "studies" / "learner" / "steps.jsonl"
 TASKS = {"Pong-v5": 8, "Ant-v4": 8}
-PROCESSES, ROUNDS, STEPS = 6, 4, 500
+PROCESSES, ROUNDS, STEPS = 5, 3, 500
 SLICE_S, PAUSE_S = 0.1, 0.4
 USUAL = "in slices"
 WAYS = {USUAL: 0.0, "without a pause": 0.0, "1 ms of NumPy": 0.001, "5 ms of NumPy": 0.005}
