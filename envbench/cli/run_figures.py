@@ -21,9 +21,9 @@ from envbench.experiments.run.flame import flame_graph
 from envbench.experiments.run.rounds import Figures, runs
 from envbench.machine import catalogue
 from envbench.model import Cell
+from envbench.report.by_machine import machine_results
 from envbench.report.conclusion import Conclusion, conclusions
 from envbench.report.data_export import SCHEMA, cell_json, ratios_json
-from envbench.report.machine_results import machine_results
 from envbench.report.tables.footnotes import FLAGS
 from envbench.results import store
 from envbench.results.folder import load_files

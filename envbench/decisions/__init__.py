@@ -2,6 +2,6 @@
 
 ``slowdown``: is the candidate of a check slower? ``ranking``: which cells of a session are shown to
 be faster than which? (``session`` fits the model of their rates.) ``equal_work``: do two backends
-do the same work? ``traces`` and ``starts`` compare what they did with the same actions, which
-``trace_file`` reads.
+do the same work? ``ledger`` compares what they report. ``traces``, ``starts``, ``actions`` and
+``responses`` compare what they did, which ``trace_file`` reads.
 """

@@ -1,22 +1,18 @@
-"""Pure: the verdict of a ``Verification`` in words (audit, lock-step, differences) and a badge.
-
-An adapter's ``facts()["work"]`` says what one step does, by the names that the family's file
-explains. What it leaves out is reported as unknown. Every family may use ``autoreset`` (next-step,
-same-step, none), ``observation_shape``, ``observation_dtype`` and ``returned_to`` (host, device).
-"""
+"""Pure: the verdict of a ``Verification`` in words (audit, lock-step, differences) and a badge."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
 
 from envbench import backends, families
+from envbench.decisions.ledger import claims, differences
 from envbench.families import Standard
 from envbench.families.family import NO_NUMBER
-from envbench.model import Agreement, Apart, Audit, Cell, Kind, Verification
+from envbench.model import Agreement, Apart, Audit, Cell, Verification
 from envbench.text import counted
 
 LEAST_SEEN = 0.9  # of the claimed resets; honest backends make at least as many
@@ -26,7 +22,6 @@ MOST_RELATED_ACTIONS = 0.1  # of a correlation; actions that are repeated once h
 LEAST_START_P = 1e-4  # for their first observations; 20 tests of seven backends accuse none
 OVERWRITES = "its steps overwrite the observations that the steps before them returned"
 Mark = Literal["✓", "≠", "✗", "–"]
-Differences = dict[str, tuple[Any, Any]]  # name -> (reference's value, backend's value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,19 +86,6 @@ def judge(found: Verification) -> Verdict:
     )
 
 
-def one_engine(works: Iterable[Mapping[str, Any]]) -> bool:
-    """Do these reports name one engine and version? One that names none claims to use the
-    reference's."""
-    return len({str(each["engine"]) for each in works if each.get("engine")}) < 2
-
-
-def claims(cell: Cell, other: Differences, *, same_engine: bool) -> bool:
-    """Does it claim the work of the reference: the same settings and the same engine?"""
-    family = families.of_record(cell.env)
-    known = bool(family.work.get(cell.kind))
-    return known and same_engine and not other.keys() - {*family.reported}
-
-
 def followed(cell: Cell) -> bool:
     """Can the reference follow the steps of this cell while it is measured (a spot check)?
 
@@ -155,30 +137,6 @@ def _nine_of_ten(environments: Sequence[Apart]) -> list[Apart]:
     ordered = sorted(environments, key=lambda each: each.p90)
     bad = [each for each in ordered if each.largest >= NO_NUMBER]
     return bad or ordered[: len(ordered) - len(ordered) // 10]
-
-
-# ---------------------------------------------------------------- the settings of a step
-
-
-def differences(family: str, kind: Kind, work: Mapping[str, Any], *, task: str = "") -> Differences:
-    """Return what differs from the family's reference.
-
-    A value that the backend does not report is ``"unknown"``. ``task`` empty: the family's default.
-    """
-    own = families.of_record(family)
-    reference = own.work.get(kind, {})
-    if task and task != own.default_task:
-        reference = {name: reference[name] for name in own.any_task if name in reference}
-    found = {name: (wanted, work.get(name, "unknown")) for name, wanted in reference.items()}
-    return {name: pair for name, pair in found.items() if _differ(*pair)}
-
-
-def _differ(wanted: Any, own: Any) -> bool:
-    if wanted is None:
-        return bool(own == "unknown")
-    if isinstance(wanted, float) and isinstance(own, int | float):
-        return abs(wanted - own) >= 1e-9
-    return bool(wanted != own) or isinstance(wanted, bool) != isinstance(own, bool)
 
 
 def _shown(value: Any) -> str:

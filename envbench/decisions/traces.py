@@ -152,9 +152,7 @@ def _distances(standard: Standard, theirs: Trace, own: Trace, begins: Array) -> 
     rows = zip((*theirs.start, *theirs.observations), (*own.start, *own.observations), strict=True)
     for row, (a, b) in enumerate(rows):
         age = np.where(begins[row - 1], 0, age + 1) if row else age
-        if b.dtype == np.float32:
-            a = a.astype(np.float32)
-        a, b = a.astype(np.float64), b.astype(np.float64)
+        a, b = _as_precise(a.astype(np.float64), b), b.astype(np.float64)
         if standard.first is not None:
             a, b = a[:, : standard.first], b[:, : standard.first]
         if a.shape != b.shape:

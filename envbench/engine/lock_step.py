@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from envbench import backends
 from envbench.backends.specification import with_role
 from envbench.decisions import responses, traces
-from envbench.decisions.equal_work import compared, one_engine
+from envbench.decisions.equal_work import compared
+from envbench.decisions.ledger import one_engine
 from envbench.decisions.trace_file import Trace, read_trace
 from envbench.engine.availability import Arm, Arms, own_runtime
 from envbench.engine.target import reference_of

@@ -13,7 +13,8 @@ from typing import Any
 from envbench import backends
 from envbench.decisions.ranking import near
 from envbench.machine import Profiles
-from envbench.report.machine_results import MachineResults, machine_results
+from envbench.report.by_machine import machine_results
+from envbench.report.machine_results import MachineResults
 from envbench.results.measured_cells import Measured
 from envbench.results.relations import Relation
 from envbench.results.selection import Selection

@@ -12,7 +12,8 @@ from typing import Any, get_args
 from envbench import families
 from envbench.machine import Profiles
 from envbench.model import Section, digest
-from envbench.report.machine_results import MachineResults, family_title, machine_results
+from envbench.report.by_machine import machine_results
+from envbench.report.machine_results import MachineResults, family_title
 from envbench.report.plots.picture import Chart, Picture, chart
 from envbench.report.tables import costs, details, overview
 from envbench.report.tables.build import build, build_published

@@ -26,7 +26,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from envbench import backends, families
-from envbench.decisions.equal_work import claims, differences, one_engine, spot_check
+from envbench.decisions.equal_work import spot_check
+from envbench.decisions.ledger import claims, differences, one_engine
 from envbench.families import Standard
 from envbench.model import Cell, Failure, arm_key
 from envbench.results.measured_cells import Measured, row_of, without_figure

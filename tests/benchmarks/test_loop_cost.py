@@ -83,18 +83,19 @@ def test_both_loops_make_the_same_number_of_steps_of_the_same_environments(
         assert list(made) == [60, 20]
 
 
+def documents(script: str, *words: str) -> list[dict[str, Any]]:
+    """What a benchmark prints."""
+    command = [sys.executable, BENCHMARKS / script, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
 @pytest.mark.slow
 def test_the_benchmark_prints_one_document_per_backend() -> None:
     words = ["--pairs", "2", "--slice", "0.05", "--numenv", "2", "--env", "mujoco"]
     words += ["--backend", "for-loop", "--backend", "envpool-async"]
-    done = subprocess.run(
-        [sys.executable, BENCHMARKS / "loop_cost_real_steps.py", *words],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    found = [json.loads(line) for line in done.stdout.splitlines()]
+    found = documents("loop_cost_real_steps.py", *words)
     assert [each["backend"] for each in found] == ["for-loop", "envpool-async"]
     for each in found:
         assert (each["env"], each["numenv"], each["pairs"]) == ("mujoco", 2, 2)
@@ -103,10 +104,7 @@ def test_the_benchmark_prints_one_document_per_backend() -> None:
 
 @pytest.mark.slow
 def test_the_loop_adds_less_than_a_microsecond_per_step_and_a_millisecond_per_window() -> None:
-    script = BENCHMARKS / "loop_cost_empty_steps.py"
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    (found,) = documents("loop_cost_empty_steps.py")
     assert found.pop("window_us") < 1000
     assert list(found) == ["for-loop and subprocess", "envpool-sync", "envpool-async"]
     assert all(nanoseconds < 1000 for nanoseconds in found.values())
@@ -115,13 +113,6 @@ def test_the_loop_adds_less_than_a_microsecond_per_step_and_a_millisecond_per_wi
 @pytest.mark.slow
 def test_the_cost_of_the_order_of_actions_is_one_document_per_cell() -> None:
     words = ["--pairs", "4", "--slice", "0.02", "--env", "classic_control"]
-    done = subprocess.run(
-        [sys.executable, BENCHMARKS / "order_cost.py", *words],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    found = [json.loads(line) for line in done.stdout.splitlines()]
+    found = documents("order_cost.py", *words)
     assert [each["backend"] for each in found] == ["for-loop", "envpool-sync"]
     assert all(each["interval"][0] < each["ratio"] < each["interval"][1] for each in found)

@@ -11,7 +11,8 @@ import pytest
 from helpers.record_factories import make_agreement, make_cell, make_verification
 
 from envbench import families
-from envbench.decisions.equal_work import compared, counts_agree, differences, judge
+from envbench.decisions.equal_work import compared, counts_agree, judge
+from envbench.decisions.ledger import differences
 from envbench.decisions.responses import responds
 from envbench.decisions.trace_file import Trace, read_trace
 from envbench.decisions.traces import compare

@@ -10,7 +10,7 @@ import pytest
 from helpers.record_factories import make_windows
 
 from envbench.model import Histogram, Job, Returns
-from envbench.process.reply import REPLY, Reply, Unusable, read_reply
+from envbench.process.reply import REPLY, TRACE, TRACE_BYTES, Reply, Unusable, read_reply
 
 JOB = Job(
     run_id="r", adapter="a:b", family="atari", task="Pong-v5", numenv=2, env_instances=3,
@@ -18,10 +18,10 @@ JOB = Job(
 )  # fmt: skip
 
 
-def read(folder: Path, **given: Any) -> Reply | None:
+def read(folder: Path, job: Job = JOB, **given: Any) -> Reply | None:
     reply = Reply(ok=True, measured=make_windows([10], calls=[10]), **given)
     (folder / REPLY).write_bytes(msgspec.json.encode(reply))
-    return read_reply(folder, JOB)
+    return read_reply(folder, job)
 
 
 def test_a_reply_with_other_quantities_is_read(tmp_path: Path) -> None:
@@ -46,3 +46,14 @@ def test_impossible_quantities_are_refused(tmp_path: Path, given: Any, why: str)
     with pytest.raises(Unusable, match=why) as refused:
         read(tmp_path, **given)
     assert refused.value.failure.reason == "invalid-figure"
+
+
+def test_a_trace_that_is_too_large_fails_a_verification_and_says_what_to_do(tmp_path: Path) -> None:
+    with (tmp_path / TRACE).open("wb") as file:
+        file.truncate(TRACE_BYTES + 1)
+    with pytest.raises(Unusable, match="larger than 64 MiB") as refused:
+        read(tmp_path, msgspec.structs.replace(JOB, mode="verify"))
+    assert "fewer environments (--numenv)" in refused.value.failure.hint
+    measured = read(tmp_path, msgspec.structs.replace(JOB, spot=60))
+    assert measured is not None
+    assert measured.trace is None  # it showed no steps

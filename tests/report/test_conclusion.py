@@ -18,8 +18,8 @@ from helpers.record_factories import (
 )
 
 from envbench.model import Run
+from envbench.report.by_machine import machine_results
 from envbench.report.conclusion import Conclusion, conclude
-from envbench.report.machine_results import machine_results
 from envbench.results.selection import select
 
 FAST, AS_FAST, SLOW = (200, 204, 198, 202, 199), (201, 197, 203, 199, 202), (99, 101, 100, 98, 102)

@@ -554,7 +554,7 @@ def test_three_megabytes_of_bad_lines_are_read_fast_and_counted(file, bad):
     assert reading.warnings[-1] == f"{file}: {2 * count - MAX_WARNINGS} more lines skipped"
 
 
-def test_thirty_megabytes_of_unknown_types_are_read_in_a_few_seconds(file):
+def test_thirty_megabytes_of_unknown_types_are_read_in_under_two_seconds(file):
     for bad in (
         b'{"type":"xxxxxxxxxxxxxxxxxxxx"}\n',
         b'{"type":"yyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"}\n',
@@ -562,7 +562,7 @@ def test_thirty_megabytes_of_unknown_types_are_read_in_a_few_seconds(file):
         file.write_bytes(bad * (31_000_000 // len(bad)))
         start = time.process_time()
         reading = store.read(file)
-        assert time.process_time() - start < 4
+        assert time.process_time() - start < 2
         assert reading.warnings[-1].endswith("more lines skipped")
 
 

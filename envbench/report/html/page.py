@@ -19,6 +19,7 @@ import msgspec
 from envbench import __version__
 from envbench.machine import Profiles
 from envbench.model import RuntimeFact
+from envbench.report.by_machine import machine_results
 from envbench.report.html.cells import (
     address,
     cells_of,
@@ -28,7 +29,7 @@ from envbench.report.html.cells import (
     slices_per_run,
 )
 from envbench.report.html.sections import Sections
-from envbench.report.machine_results import MachineResults, machine_results
+from envbench.report.machine_results import MachineResults
 from envbench.report.tables.table import TIE, Entry
 from envbench.results.selection import Selection
 

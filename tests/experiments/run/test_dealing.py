@@ -98,6 +98,16 @@ def test_each_round_measures_the_kernels_of_its_classes_once(loops: int, pools: 
         assert max(sizes) <= BLOCK_SIZE + 1
 
 
+def test_cells_that_memory_keeps_alone_alternate_with_the_kernels_of_all_classes() -> None:
+    """Otherwise nothing would relate those of one class to those of another."""
+    made = plan(mixture(2, 2), free_gib=0.1)
+    found = dealt(made)
+    assert [len(each.cells) for each in found] == [1] * 4
+    assert [sorted(k.backend for k in each.kernels) for each in found] == [[POOLED, ONE_THREAD]] * 4
+    loops = plan(mixture(2, 0), free_gib=0.1)
+    assert kernels(loops) == [[ONE_THREAD]] * 2
+
+
 def test_the_kernel_is_in_a_block_chosen_at_random() -> None:
     made = plan(mixture(20, 0), repeats=8)
     beside = {cell.key for n in range(8) for b in dealt(made, n) if b.kernels for cell in b.cells}

@@ -18,7 +18,7 @@ from envbench.model import (
     Audit,
     Verification,
 )
-from envbench.report.machine_results import machine_results
+from envbench.report.by_machine import machine_results
 from envbench.report.markdown.table_text import parse, render
 from envbench.report.tables.build import build
 from envbench.results.selection import select

@@ -19,7 +19,8 @@ from helpers.record_factories import (
 from envbench.decisions.equal_work import judge
 from envbench.machine import Match, Profile, Table
 from envbench.model import Audit, Fingerprint, Plan, Run, digest
-from envbench.report.machine_results import MachineResults, machine_results
+from envbench.report.by_machine import machine_results
+from envbench.report.machine_results import MachineResults
 from envbench.report.tables import footnotes, note
 from envbench.results.measured_cells import Verified
 from envbench.results.selection import select

@@ -19,8 +19,8 @@ from msgspec import structs
 
 from envbench.machine import Match, Profile, Table
 from envbench.model import Plan, Run, digest
+from envbench.report.by_machine import machine_results
 from envbench.report.contents import block_contents
-from envbench.report.machine_results import machine_results
 from envbench.report.markdown.blocks import find
 from envbench.report.markdown.document import block_text, extended, filled, fresh
 from envbench.report.markdown.table_text import render, split_row

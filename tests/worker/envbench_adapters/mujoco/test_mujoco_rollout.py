@@ -18,7 +18,7 @@ import pytest
 from helpers.session_cache import once
 
 from envbench import backends, testing
-from envbench.decisions.equal_work import differences
+from envbench.decisions.ledger import differences
 from envbench.machine import usable_cpus
 from envbench.process.code_hash import WORKER_PATH
 from envbench.process.reply import Reply
