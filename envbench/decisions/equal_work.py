@@ -247,7 +247,7 @@ def _from_a_seed(standard: Standard, found: Agreement, text: str) -> tuple[bool 
         return None, "not compared: the task does not repeat with its seed"
     if found.repeats is None:  # a record of an older version
         return False, f"{text} (or the task does not repeat with its seed)"
-    if found.start > standard.tolerance and found.first_difference == 0:
+    if found.first_difference == -1:
         return None, "not compared: its environments start otherwise with the same seed"
     return False, text
 
@@ -280,7 +280,7 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
         wrong.append(OVERWRITES)
     if apart > standard.tolerance:
         first = found.first_difference if by_usual else None
-        since = f" from step {first + 1} on" if first else ""
+        since = f" from step {first + 1} on" if first and first > 0 else ""
         wrong.append(f"differs{since}, by {_amount(apart)}{unit}{standard.in_how_many_steps}")
     if standard.agreeing < 1 and (found.longer or 0.0) > standard.tolerance:
         wrong.append(f"differs by {found.longer:.2g}{unit} after calls of several steps")

@@ -47,8 +47,10 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
     if theirs.truncated is not None and own.truncated is not None:
         other_ends |= ended & own_ended & (theirs.truncated != own.truncated)
     over = (apart[1:] > standard.tolerance) | (rewards > standard.reward_tolerance)
-    differ = np.flatnonzero((over | other_ends).any(axis=1))
-    numbers = np.arange(steps) if own.at is None else own.at
+    differ = np.flatnonzero(
+        [(apart[0] > standard.tolerance).any(), *(over | other_ends).any(axis=1)]
+    )
+    numbers = [-1, *(range(steps) if own.at is None else own.at)]
     first = np.concatenate([np.ones((1, environments), np.bool_), begins])
     short = np.ones(steps, np.bool_) if own.at is None else np.diff(own.at, prepend=-1) == 1
     within, not_reset = _ends_within(theirs, own)

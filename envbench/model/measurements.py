@@ -173,7 +173,8 @@ class Agreement(Strict, frozen=True, kw_only=True):
     start: float = 0.0
     same_engine: bool = True  # both report the same version
     rounded: bool = False  # the backend's observations have fewer digits than the reference's
-    first_difference: Int | None = None  # the first vector step (from 0) over a tolerance
+    # The first vector step (from 0) over a tolerance; -1: the first observations of all are
+    first_difference: Int | None = None
     ends: Int = 0  # episodes that ended, before the part that leads to the time limit
     reference_ends: Int = 0
     other_ends: Int = 0  # ended on one side only, or by a time limit there only

@@ -47,6 +47,8 @@ def test_every_step_of_every_environment_is_compared() -> None:
     predicted, own = trace(), trace()
     same = compare(standard("atari"), predicted, own)
     assert (same.steps, same.first_difference) == (1200, None)
+    later = replace(trace(), start=np.full((1, 2, 27), 0.1))
+    assert compare(standard("mujoco"), trace(), later).first_difference == -1
     assert {each.largest for each in (*same.observations, *same.rewards)} == {0.0}
     assert compared(standard("atari"), same) == (
         True, "equal exactly, in 1,200 steps of 2 environments; 0 episodes ended",

@@ -358,3 +358,14 @@ def test_a_task_that_its_seed_does_not_fix_accuses_no_plugin(
     cell = make_cell("mine", 2, env="gym", task="CartPole-v1")
     found = make_agreement(1.0, steps=60, repeats=repeats, first_difference=3)
     assert spot_check(cell, {}, found)[0] is same
+
+
+@pytest.mark.parametrize(("first", "same"), [(-1, None), (0, False), (30, False)])
+def test_a_plugin_is_excused_only_if_its_first_observations_differ(
+    first: int,
+    same: bool | None,
+) -> None:
+    """If they do not, an episode may still begin otherwise later, because an earlier one ended."""
+    cell = make_cell("mine", 2, env="gym", task="CartPole-v1")
+    found = make_agreement(1.0, steps=60, start=0.1, repeats=True, first_difference=first)
+    assert spot_check(cell, {}, found)[0] is same
