@@ -226,8 +226,8 @@ def _refuse_combinations() -> None:
         because = ": envbench installs nothing into an interpreter that you name"
         refuse_together(f"{arm}-python", arm, f"{arm}-ref", because=because)
         refuse_together("--against", arm, f"{arm}-python", f"{arm}-ref")
-    because = ": the file's cells are always measured afresh, with their settings"
-    refuse_together("--against", "--set", "--fresh", because=because)
+    because = ": the file's cells are measured with their settings"
+    refuse_together("--against", "--set", because=because)
     because = ": a comparison with a file has one stage, of steps only"
     refuse_together("--against", "--cost-tolerance", because=because)
     because = ": a comparison with a file cannot predict how small a slowdown it finds"

@@ -133,7 +133,7 @@ def _died(ending: Ending, before: MemoryKills, folder: Path) -> Failure:
             reason="stalled",
             message=f"no progress for {ending.stalled_s:.3g} s in phase {ending.phase!r}: "
             f"envbench ended the worker{left}",
-            hint="It hangs, or one vector step takes longer than that: try fewer environments.",
+            hint="It hangs. Or a vector step takes longer than that: then use fewer environments.",
         )
     return _died_by_itself(ending, folder)
 

@@ -160,6 +160,10 @@ def test_a_comparison_with_an_unfinished_baseline_measures_anew_and_resumes_itse
     assert "Resuming" in against(path, "--pairs", 9, executor=second).stderr
     assert (first.blocks, second.blocks) == (3, 7)
     assert [len(blocks(each)) for each in store.files(here / "results")] == [7, 9]
+    first.blocks = second.blocks = 0
+    assert against(path, "--pairs", 9, executor=first).exit_code == 130
+    assert "Resuming" not in against(path, "--pairs", 9, "--fresh", executor=second).stderr
+    assert second.blocks == 9
 
 
 def test_a_stopped_comparison_is_not_resumed_with_another_file(here: Path) -> None:
