@@ -142,7 +142,7 @@ class Campaign(Generic[Findings]):
             stopped = replace(killed, reason="interrupted")  # so none of its trials counts
             trials = [replace(each, failure=stopped) for each in record.trials]
             self.journal.append(replace(record, trials=trials))
-            of = [each.failure for each in record.trials].index(killed)
+            of = [each.failure is killed for each in record.trials].index(True)
             self.listener.trying_again(block, block.trials[of], killed)
         self.journal.append(record)
         self.done.append(record)

@@ -83,7 +83,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     warmup: Windows = Windows()
     measured: Windows = Windows()
     resets: Windows = Windows()  # resets of all environments at once
-    short_calls: Windows = Windows()  # slices of steps in calls of a few each
+    short_calls: Windows = Windows()  # slices of steps in calls of one each
     latency: Histogram | None = None
     returns: Returns | None = None
     results: list[Int] = []  # one checksum per measured slice, or none

@@ -9,7 +9,7 @@ The same applies if its environments reset much less or more often, per measured
 of the reference on the same machine (``stats.reset_rates``). Quick measurements are too short.
 
 A plugin's figure is doubtful, too, if the process stepped less than half as fast before its first
-slice, where nothing is untimed between its steps, or two thirds as fast in calls of a few steps
+slice, where nothing is untimed between its steps, or two thirds as fast in calls of one step
 (``stats.without_stops``). Then a part of the work may have been done between the slices, or left
 out in long calls. Built-in backends do neither, but a busy machine can look like that.
 
@@ -161,8 +161,8 @@ def _paced(found: Measured) -> Measured:
         (
             in_short_calls,
             SLOWEST_IN_SHORT_CALLS,
-            "calls of a few steps, which are compared with the reference's: it may leave out work "
-            "in long calls",
+            "calls of one step, which are compared with the reference's: it may leave out work in "
+            "long calls",
         ),
     ):
         mean = pooled([each for run in found.runs if (each := rate(run)) is not None])

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from envbench.model import Run
+from envbench.model import Run, Windows
 from envbench.stats.intervals import Interval, interval
 
 SLOWEST = 0.5  # without a stop, relative to slices; honest backends: 0.69 in 738 cells, at least
@@ -45,23 +45,30 @@ def without_stops(run: Run) -> float | None:
         if warm.invalid.get(str(place), "").startswith("suspend"):
             return None
         if warm.start_ns[place] >= SETTLED_NS:
-            steps, took = steps + warm.steps[place], took + warm.ns[place]
+            steps, took = steps + _steps(run, warm, place), took + warm.ns[place]
     if took < FEWEST_NS or steps <= 0:
         return None
     return steps / took / (sum(slices.steps) / sum(slices.ns))
 
 
 def in_short_calls(run: Run) -> float | None:
-    """The process's rate in calls of a few steps / its rate in slices, which are one call each.
+    """The process's rate in calls of one step / its rate in slices, which are one call each.
 
     Without the cost of the calls, as far as it is at most ``CALL_NS`` each. None if it made no
-    short calls, or if they took no longer than that.
+    short calls in valid windows, or if they took no longer than that.
     """
     short, slices = run.short_calls, run.measured
-    took = sum(short.ns) - CALL_NS * sum(short.calls)
-    if took <= 0 or not sum(short.steps) or not sum(slices.steps):
+    valid = [i for i in range(len(short.ns)) if str(i) not in short.invalid]
+    took = sum(short.ns[i] - CALL_NS * short.calls[i] for i in valid)
+    steps = sum(_steps(run, short, i) for i in valid)
+    if took <= 0 or not steps or not sum(slices.steps):
         return None
-    return sum(short.steps) / took / (sum(slices.steps) / sum(slices.ns))
+    return steps / took / (sum(slices.steps) / sum(slices.ns))
+
+
+def _steps(run: Run, windows: Windows, place: int) -> int:
+    """The steps of a window, at most as many as its calls can return."""
+    return min(windows.steps[place], windows.calls[place] * run.cell.numenv)
 
 
 def pooled(ratios: Sequence[float]) -> WithoutStops | None:

@@ -229,7 +229,7 @@ def test_a_figure_of_slices_much_faster_than_short_calls_is_doubtful(
     ]
     found = shown(made, "mine")
     assert found.fps is not None
-    assert ("as fast as calls of a few steps" in found.doubt) == doubtful, found.doubt
+    assert ("as fast as calls of one step" in found.doubt) == doubtful, found.doubt
     assert shown(made, "for-loop").doubt == ""
 
 

@@ -28,8 +28,9 @@ def _column(given: Trace, bank: List[Any], index: int, environment: Forced) -> T
 
     A row may be several steps. If an episode ends before the last of them, the start of the next
     one was not seen. Then a reference that needs it returns the trace's own row, which agrees with
-    itself. Nor is known how old an episode is in whose middle the trace begins, so its time limit
-    is that of the trace.
+    itself. Of an episode in whose middle the trace begins, an observation does not show all: not
+    how old it is, so its time limit is that of the trace; nor the bodies' positions in the last
+    stage of the integrator, from which Ant's reward starts, so its first reward is the trace's.
     """
     before, rows, made = given.start[0, index], [], 0
     midway = given.over is not None and not given.over[index]
@@ -56,6 +57,8 @@ def _column(given: Trace, bank: List[Any], index: int, environment: Forced) -> T
                 found = (seen, float(given.rewards[row, index]), bool(over), cut)
             if midway and over and not found[2] and given.truncated[row, index]:
                 found = (*found[:2], True, True)
+            if midway and row == 0:
+                found = (found[0], float(given.rewards[row, index]), *found[2:])
             if (over and given.same_step) or (found[2] and not over):
                 found = (environment.begin(seen), *found[1:])
             midway = midway and not over

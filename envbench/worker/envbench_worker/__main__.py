@@ -186,9 +186,9 @@ class Worker:
         adapter.compile()
         adapter.prepare()
         given = traces.given(self.folder)
-        trace = adapter.predict(given) if given is not None else None
+        trace = shorter = adapter.predict(given) if given is not None else None
         if trace is None:
-            trace = traces.lock_steps(adapter, amount["lock_steps"], amount["several"])
+            trace = shorter = traces.lock_steps(adapter, amount["lock_steps"], amount["several"])
             if trace is not None and self.job["follows_by"] == "seed":
                 trace = traces.with_more(adapter, trace, self.emit)
         self.enter("measure")
@@ -197,7 +197,7 @@ class Worker:
         if trace is not None:
             if self.job["follows_by"] == "state" and given is None:
                 trace = traces.with_later(adapter, trace, self.emit, amount)
-            traces.save(trace, self.folder)
+            traces.save(trace, self.folder, shorter)
         counts.update(audit.resets_twice(counts["resets"], trace, before, self.job["numenv"]))
         return {"audit": counts, "facts": facts_of(adapter)}
 

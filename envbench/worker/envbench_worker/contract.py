@@ -193,6 +193,11 @@ class Adapter(ABC):
         """Reset all environments at once, and return their number; None if the library cannot."""
         return None
 
+    @property
+    def begins_anew(self) -> bool:
+        """Does ``reset`` begin all episodes anew, and renew ``first_observations``?"""
+        return type(self).reset is not Adapter.reset
+
     def last(self) -> Optional[List[Any]]:
         """Return what the latest ``run``'s last vector step returned, as arrays: observations,
         rewards and ends, or a state.

@@ -16,7 +16,7 @@ from random import random
 from statistics import median
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
-from envbench_worker.after_steps import call_lengths, fitting, returns, rounded, step_times
+from envbench_worker.after_steps import PATIENCE, fitting, returns, rounded, step_times
 from envbench_worker.contract import Adapter, Counts, ImpossibleFigure, from_batch, shuffled
 from envbench_worker.energy import Energy
 from envbench_worker.sensors import Sensors
@@ -43,7 +43,7 @@ class Meter:
         self.warmup = Windows()
         self.measured = Windows()
         self.resets = Windows()  # slices of resets
-        self.short_calls = Windows()  # slices of steps in calls of a few each
+        self.short_calls = Windows()  # slices of steps in calls of one each
         self.latency: Counter[int] = Counter()  # nanoseconds of single vector steps
         self.returns: Optional[Dict[str, Any]] = None
         self.results: List[int] = []  # a checksum per measured slice, if the protocol asks for it
@@ -241,18 +241,29 @@ class Meter:
         self._tell("measure", self._last - start, len(ids), made)
 
     def _step_in_short_calls(self, seconds: float) -> None:
-        """Step in calls of a few steps each, as a comparison does. An adapter that leaves out work
-        in long calls is slower in these. The recorded ``calls`` are those of ``run``."""
-        start, fit = self._last, max(1, int(seconds * 1e9 / self._ns_per_call()))
+        """Step as a comparison does: one step per call, with a new iterator over the actions, whose
+        result is then asked for. An adapter that leaves out work in long calls is slower in these.
+
+        A result that is not there at once is a part of its step. What an honest adapter needs to
+        return it is not: the second request shows how long that takes.
+        """
+        bank = shuffled(self._bank)
+        until = self._last + PATIENCE * seconds * 1e9
         made: List[Counts] = []
-        for length in call_lengths(fit):
-            made.append(self.adapter.run(length))
+        took = 0
+        while not made or (took < seconds * 1e9 and self._last < until):
+            self._give(from_batch(bank, len(made)) if bank else None)
+            start = clock()
+            made.append(self.adapter.run(1))
+            ran = clock()
+            self.adapter.last()
+            first = clock()
+            self.adapter.last()
             self._last = clock()
-            if self._last - start > seconds * 1e9:
-                break
+            took += ran - start + max(0, first - ran - (self._last - first))
         counts = Counts(sum(each.steps for each in made), sum(each.resets for each in made))
-        self._keep(self.short_calls, start, len(made), counts)
-        self._tell("measure", self._last - start, len(made), counts)
+        self._keep(self.short_calls, self._last - took, len(made), counts)
+        self._tell("measure", took, len(made), counts)
 
     def _reset_for(self, seconds: float) -> None:
         """Reset all environments at least once. The first reset decides how many fit."""

@@ -20,6 +20,7 @@ SHORT = 80  # in each short part, one more step is compared for this many lock-s
 SPOT_STARTS, SPOT_PART, SPOT_STARTS_S = 40, 12, 5.0  # starts, and steps after each
 MORE, MORE_S, PACE_CALLS = 5, 10.0, 20  # where the reference only starts from the same seed
 MORE_BYTES = 128 * 2**20  # of the observations of those
+MOST_BYTES = 64 * 2**20  # of a trace's file
 HELD = 16  # arrays of observations that are held until the end of the lock-steps
 
 Choose = Callable[[Any, Any], Any]  # actions, from the latest observations and a batch of the bank
@@ -124,20 +125,26 @@ def followed(adapter: Adapter, calls: int) -> Optional[Trace]:
 def waits(adapter: Adapter, midway: bool) -> bool:
     """Decide by chance if the spot check is made between two slices: only if the adapter can reset,
     or if the reference can begin in the middle of an episode."""
-    able = midway or type(adapter).reset is not Adapter.reset
+    able = midway or adapter.begins_anew
     return adapter.first_observations is not None and able and SystemRandom().random() < 0.5
 
 
 def later(adapter: Adapter, calls: int, midway: bool) -> Optional[Trace]:
     """Make lock-steps between two slices: after a reset of all environments, or from where they
-    are. Chance decides, if both are possible."""
-    found = None
-    if not midway or SystemRandom().random() < 0.5:
-        found = restarted(adapter, calls)
-    if found is None and midway:
-        arrays = adapter.last()
-        found = None if arrays is None else lock_steps(adapter, calls, start=arrays[:4])
-    return found
+    are. Chance decides, if both are possible. None: neither is."""
+    begun = _begun(adapter) if not midway or SystemRandom().random() < 0.5 else None
+    if begun or not midway:
+        return lock_steps(adapter, calls, several=True) if begun else None
+    arrays = adapter.last() if begun is None else None  # after a reset, it is of a step before it
+    return None if arrays is None else lock_steps(adapter, calls, start=arrays[:4])
+
+
+def _begun(adapter: Adapter) -> Optional[bool]:
+    """Reset all environments. Are their first observations known? None: it could not reset."""
+    before = adapter.first_observations
+    if before is None or not adapter.begins_anew or adapter.reset() is None:
+        return None
+    return adapter.first_observations is not before
 
 
 def restarted(
@@ -152,8 +159,7 @@ def restarted(
 
     If ``choose`` changes the actions, each call makes one step.
     """
-    before = adapter.first_observations
-    if before is None or adapter.reset() is None or adapter.first_observations is before:
+    if not _begun(adapter):
         return None
     return lock_steps(adapter, calls, several and choose is None, columns, emit, choose)
 
@@ -266,11 +272,15 @@ def given(folder: str) -> Optional[Trace]:
     return found._replace(**flags)
 
 
-def save(trace: Trace, folder: str) -> None:
-    """Write a trace as arrays only (no pickles), with an atomic rename at the end."""
+def save(trace: Trace, folder: str, shorter: Optional[Trace] = None) -> None:
+    """Write a trace as arrays only (no pickles), with an atomic rename at the end. If its file is
+    too large, write the shorter one."""
     partial = os.path.join(folder, "partial.npz")
     rewards, ended = np.asarray(trace.rewards, np.float64), np.asarray(trace.ended, np.bool_)
     arrays = trace._replace(rewards=rewards, ended=ended)._asdict()
     known = {name: each for name, each in arrays.items() if each is not None}
     np.savez_compressed(partial, **known)
-    os.replace(partial, os.path.join(folder, "trace.npz"))
+    if shorter is not None and os.path.getsize(partial) > MOST_BYTES:
+        save(shorter, folder)
+    else:
+        os.replace(partial, os.path.join(folder, "trace.npz"))

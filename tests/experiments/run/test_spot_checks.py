@@ -34,6 +34,7 @@ from envbench.model import (
     arm_key,
 )
 from envbench.process.code_hash import WORKER_PATH
+from envbench.process.reply import TRACE_BYTES
 from envbench.report.data_export import measured_json, ratios_json
 from envbench.results.selection import select
 
@@ -95,14 +96,16 @@ def test_only_cells_that_a_reference_can_follow_are_checked(cell: Cell, steps: i
     assert spot_steps(plan_of(cell), cell) == steps
 
 
-def test_both_sides_agree_on_the_size_of_a_spot_check(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_sides_agree_on_the_size_of_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(WORKER_PATH)
     contract = import_module("envbench_worker.contract")
     worker = import_module("envbench_worker.__main__")
+    traces = import_module("envbench_worker.traces")
     for name in [name for name in sys.modules if name.startswith("envbench_")]:
         del sys.modules[name]
     assert contract.MOST_TRACED == MOST_TRACED
     assert worker.LONGEST_SPOT_NS == lock_step.LONGEST_SPOT_NS
+    assert traces.MOST_BYTES == TRACE_BYTES
 
 
 def measured(agreement: Any, work: dict[str, Any]) -> Any:

@@ -11,6 +11,7 @@ import io
 import sys
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -487,10 +488,28 @@ def test_the_reference_begins_in_the_middle_of_episodes(
     assert agreement.p_values.get("start", 1.0) > 0.001
     assert agreement.ends > 0
     assert largest(agreement.observations) <= standard.of(same_engine=True, rounded=False).tolerance
+    assert largest(agreement.rewards) <= 1e-9
+    wrong = found.rewards.copy()
+    wrong[1] += 3
+    agreement = against_the_reference(worker, found._replace(rewards=wrong), family, task)
+    assert largest(agreement.rewards) >= 1
     wrong = found.observations.copy()
     wrong[-1] += 3
     agreement = against_the_reference(worker, found._replace(observations=wrong), family, task)
     assert largest(agreement.observations) >= 1
+
+
+def test_a_trace_that_is_too_large_is_written_without_its_later_part(
+    worker: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    traces = worker("worker.traces")
+    own = in_process(worker, "classic_control", "CartPole-v1")
+    short, whole = traces.lock_steps(own, 4), traces.lock_steps(own, 400)
+    for most, rows in ((2**20, 400), (1_000, 4)):
+        monkeypatch.setattr(traces, "MOST_BYTES", most)
+        traces.save(whole, str(tmp_path), short)
+        with np.load(tmp_path / "trace.npz") as arrays:
+            assert len(arrays["rewards"]) == rows
 
 
 def test_a_check_between_slices_continues_or_begins_anew_by_chance(worker: Any) -> None:
@@ -502,6 +521,40 @@ def test_a_check_between_slices_continues_or_begins_anew_by_chance(worker: Any) 
     assert all(traces.later(own, 4, midway=False).over is None for _ in range(10))
     own.reset = lambda: None  # the library cannot
     assert all(traces.later(own, 4, midway=True).over is not None for _ in range(10))
+
+
+def test_after_a_reset_that_shows_no_first_observations_nothing_is_compared(worker: Any) -> None:
+    traces = worker("worker.traces")
+    own = in_process(worker, "classic_control", "CartPole-v1")
+    own.run(5)
+    reset, first = own.reset, own.first_observations
+
+    def not_renewed() -> Any:
+        made = reset()
+        own.first_observations = first
+        return made
+
+    own.reset = not_renewed
+    found = [traces.later(own, 4, midway=True) for _ in range(40)]
+    assert None in found
+    assert all(each is None or each.over is not None for each in found)
+
+
+def test_a_subprocess_without_shared_memory_is_compared_from_the_middle_only(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gymnasium's processes then reset an episode that has just ended again in the next step."""
+    traces = worker("worker.traces")
+    subprocess = worker("adapters.gymnasium.subprocess_vector").Subprocess
+    order = job(worker, "classic_control", "measure", "CartPole-v1")
+    for shared in (True, False):
+        made = subprocess(order._replace(settings={"shared_memory": shared}))
+        assert made.begins_anew == shared
+    own = in_process(worker, "classic_control", "CartPole-v1")
+    monkeypatch.setattr(type(own), "begins_anew", False)
+    own.run(5)
+    assert all(traces.later(own, 4, midway=True).over is not None for _ in range(10))
+    assert not any(traces.waits(own, midway=False) for _ in range(10))
 
 
 class Mutable(gymnasium.Env[Any, Any]):

@@ -66,6 +66,9 @@ class Batches:
         self.now += 2 * MS
         return 2
 
+    def last(self) -> None:
+        return None
+
 
 def meter(worker: Any, adapter: Any, **protocol: Any) -> Any:
     events: list[dict[str, Any]] = []
@@ -253,7 +256,7 @@ def test_a_reset_that_takes_longer_than_its_slice_is_made_once(
 # ---------------------------------------------------------------- short calls
 
 
-def test_steps_in_short_calls_have_slices_of_their_own(
+def test_steps_in_calls_of_one_step_have_slices_of_their_own(
     worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     adapter = Batches(worker, monkeypatch, lambda n: MS // 10)
@@ -269,14 +272,45 @@ def test_steps_in_short_calls_have_slices_of_their_own(
     made.warm_up()
     lengths.clear()
     made.take_turns([("step", 500), ("short_calls_ms", 100), ("short_calls_ms", 100)])
-    assert lengths[0] == 500
-    assert set(lengths[1:]) <= {1, *worker.after_steps.LENGTHS}
-    assert lengths.count(1) >= 0.8 * len(lengths)
-    assert max(lengths[1:]) > 1
-    assert sum(made.short_calls.calls) == len(lengths) - 1
-    assert made.short_calls.steps == [each * 2 // (MS // 10) for each in made.short_calls.ns]
-    assert all(100 * MS <= each < 105 * MS for each in made.short_calls.ns)
+    assert lengths == [500, *[1] * 2_000]
+    assert made.short_calls.calls == [1_000, 1_000]
+    assert made.short_calls.steps == [2_000, 2_000]
+    assert made.short_calls.ns == [100 * MS, 100 * MS]
     assert len(made.measured.ns) == 1
+
+
+def test_a_step_that_is_made_when_its_result_is_asked_for_counts_and_a_slow_answer_does_not(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = Batches(worker, monkeypatch, lambda n: MS)
+    asked: list[int] = []
+
+    def last() -> None:
+        adapter.now += MS // 2 if adapter.made in asked else 2 * MS + MS // 2  # its work, once
+        asked.append(adapter.made)
+
+    adapter.last = last  # type: ignore[method-assign]
+    made = meter(worker, adapter)
+    made.warm_up()
+    made.take_turns([("step", 10), ("short_calls_ms", 30)])
+    assert made.short_calls.calls == [10]
+    assert made.short_calls.ns == [30 * MS]
+
+
+def test_looking_at_results_takes_at_most_as_long_again(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = Batches(worker, monkeypatch, lambda n: MS // 10)
+
+    def last() -> None:
+        adapter.now += 10 * MS
+
+    adapter.last = last  # type: ignore[method-assign]
+    made = meter(worker, adapter)
+    made.warm_up()
+    made.take_turns([("step", 10), ("short_calls_ms", 100)])
+    assert made.short_calls.calls == [10]
+    assert made.short_calls.ns == [MS]
 
 
 def test_a_slow_backend_makes_at_least_one_short_call(

@@ -28,10 +28,16 @@ class Subprocess(GymnasiumVector):
         made = "gymnasium.vector.AsyncVectorEnv([make] * {}, {}".format(self.job.numenv, options)
         return "\nenvs = " + made
 
+    @property
+    def begins_anew(self) -> bool:
+        """Without shared memory, an environment whose episode has just ended resets again in its
+        next step."""
+        return bool(self.job.settings["shared_memory"])
+
     def reset(self) -> int:
-        if self.job.settings["shared_memory"]:
+        if self.begins_anew:
             return super().reset()
-        self.envs.reset()  # an environment whose episode had ended still resets in its next step
+        self.envs.reset()
         return self.job.numenv
 
     def dead_child(self) -> Optional[int]:
