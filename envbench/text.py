@@ -71,6 +71,11 @@ def rounded(value: float, half: float | None = None) -> str:
     return f"{text} ±{width:.1g} %" if width >= 0.005 else f"{text} ±0 %"
 
 
+def without_interval(value: float, half: float | None) -> str:
+    """As ``rounded``, but only the figure, with at most as many digits as 0.4 % supports."""
+    return rounded(value, None if half is None else max(half, 0.004)).partition(" ")[0]
+
+
 def three_digits(value: float) -> str:
     """``20,700``, ``9.96`` or ``0.789``."""
     value = float(f"{value:.3g}")
@@ -88,7 +93,7 @@ def percent(share: float) -> str:
 
 
 def times(ratio: float) -> str:
-    """``2.6 ×``; below 2 with two decimals."""
+    """``2.6 ×``; below 2 with two decimals, below a tenth with two digits."""
     return f"{ratio:.{_places(ratio)}f} ×"
 
 
@@ -100,7 +105,9 @@ def times_from_to(ratio: float, interval: tuple[float, float] | None, to: str = 
 
 
 def _places(ratio: float) -> int:
-    return 1 if ratio >= 2 else 2
+    return (
+        1 if ratio >= 2 else 2 if ratio >= 0.1 or ratio <= 0 else 1 - math.floor(math.log10(ratio))
+    )
 
 
 def duration(seconds: float | None) -> str:

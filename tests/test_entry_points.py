@@ -15,7 +15,7 @@ from envbench.backends.builtin import BUILT_IN
 from envbench.engine.experiment import Options, Site
 from envbench.engine.request import CellRequest
 from envbench.errors import UsageError
-from envbench.experiments.check.stages import cells_to_check
+from envbench.experiments.check.cells import cells_to_check
 from envbench.machine import Profile, Table
 
 BY_NAME = {backend.name: backend for backend in BUILT_IN}

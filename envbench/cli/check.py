@@ -36,13 +36,9 @@ from envbench.errors import CELL_FAILED, UsageError
 from envbench.experiments.check import against as stored
 from envbench.experiments.check.baseline import BaselineExperiment, refuse_existing
 from envbench.experiments.check.baseline import save as save_records
+from envbench.experiments.check.cells import MOST_PRECISE_PAIRS, PRECISE, Size
 from envbench.experiments.check.sources import WORKING_TREE, Source, refuse_impossible, untracked
-from envbench.experiments.check.stages import (
-    MOST_PRECISE_PAIRS,
-    PRECISE,
-    CheckExperiment,
-    Size,
-)
+from envbench.experiments.check.stages import CheckExperiment
 from envbench.experiments.pairs import DEFAULT_PAIRS
 from envbench.machine import fingerprint, kept_to
 from envbench.model import MOST_ROUNDS, Failure, Rule

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from envbench.backends import row_label
 from envbench.cli.terminal import percent
 from envbench.decisions.slowdown import Stage, Stages, alarms
-from envbench.experiments.check.stages import CellVerdict
+from envbench.experiments.check.verdicts import CellVerdict
 from envbench.model import Cell, Plan
 from envbench.text import counted, listed
 

@@ -17,8 +17,9 @@ from envbench.engine.availability import package_differences
 from envbench.engine.campaign import Campaign
 from envbench.engine.target import Target
 from envbench.errors import CELL_FAILED, INCONCLUSIVE
+from envbench.experiments.check.cells import Sizes
 from envbench.experiments.check.sources import Source
-from envbench.experiments.check.stages import CellVerdict, Sizes, overall
+from envbench.experiments.check.verdicts import CellVerdict, overall
 from envbench.model import ArmFact, Cell, PairsDesign, Plan, Rule, digest, fields
 from envbench.text import counted, printable
 from envbench.text import markdown as as_markdown

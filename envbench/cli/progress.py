@@ -21,7 +21,7 @@ from envbench.engine.experiment import Done, Experiment
 from envbench.machine.host import gpus
 from envbench.model import Block, BlockRecord, Cell, Failure, Plan, Trial, TrialRecord
 from envbench.process.reply import Event, PhaseBegan, WindowEnded
-from envbench.results.reading import run_of
+from envbench.results.joining import run_of
 from envbench.runtimes.interpreters import cache_folder
 from envbench.stats.summary import rate
 from envbench.text import counted, disk, listed, printable

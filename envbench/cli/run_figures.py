@@ -31,7 +31,15 @@ from envbench.results.measured_cells import judged
 from envbench.results.selection import Selection, ran
 from envbench.stats.intervals import half_width
 from envbench.stats.summary import Summary
-from envbench.text import counted, duration, listed, memory, printable, rounded
+from envbench.text import (
+    counted,
+    duration,
+    listed,
+    memory,
+    printable,
+    rounded,
+    without_interval,
+)
 
 
 def show(
@@ -145,15 +153,16 @@ def _unverified(cause: str, env: str, task: str, names: Sequence[str]) -> str:
 
 def _table(summaries: Sequence[Summary], session: Session) -> str:
     rows = []
+    ranked = not any(each.quick for each in summaries)  # the fastest cells may be the quick ones
     for summary in summaries:
         cell = summary.cell
-        label = row_label(cell.backend, cell.variant)
-        rows.append([f"{cell.env} {cell.task}", label, cell.numenv, *_figures(summary, session)])
+        names = [f"{cell.env} {cell.task}", row_label(cell.backend, cell.variant), cell.numenv]
+        rows.append([*names, *_figures(summary, session, ranked=ranked)])
     heads = ["task", "backend", "numenv", "FPS", "rank at numenv", "steps/s", "notes"]
     return table(rows, heads, colalign=("left", "left", *4 * ("right",), "left"))
 
 
-def _figures(summary: Summary, session: Session) -> list[str]:
+def _figures(summary: Summary, session: Session, *, ranked: bool) -> list[str]:
     """The FPS and its interval, compared with the other cells if they alternated."""
     if summary.fps is None or summary.steps_per_second is None:
         reason = summary.failure.reason if summary.failure else "?"
@@ -162,10 +171,10 @@ def _figures(summary: Summary, session: Session) -> list[str]:
     fps, interval = summary.fps, summary.interval
     if adjusted := session.adjusted(summary.cell):
         fps, interval = adjusted.rate, adjusted.interval
-    ranked = adjusted and interval and not summary.quick
-    rank = standing.text if standing and ranked else ""
-    steps = rounded(fps / summary.cell.frame_skip)
-    return [rounded(fps, half_width(interval)), rank, steps, ", ".join(summary.flags)]
+    rank = standing.text if standing and ranked and adjusted and interval else ""
+    half = half_width(interval)
+    steps = without_interval(fps / summary.cell.frame_skip, half)
+    return [rounded(fps, half), rank, steps, ", ".join(summary.flags)]
 
 
 def _own_costs(summaries: Sequence[Summary]) -> str:

@@ -60,7 +60,12 @@ class Session:
 
     def adjusted(self, cell: Cell) -> Adjusted | None:
         """In frames per second; None if no other cell of the session alternated with it."""
-        return self.model.adjusted.get(cell.key) if len(self.cells) > 1 else None
+        return self.model.adjusted.get(cell.key) if self._several else None
+
+    @cached_property
+    def _several(self) -> bool:
+        """Has it several cells, those included that are refused or in doubt?"""
+        return len({each.cell for each in self.rates} - self.kernels.keys()) > 1
 
     def ratio(self, cell: Cell, to: Cell) -> Ratio | None:
         """The FPS of a cell divided by those of another; None if nothing connects them."""

@@ -7,6 +7,7 @@ that cannot run gets a ``failure``. The experiment decides whether that is an er
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from itertools import combinations
@@ -202,8 +203,11 @@ def _install_hint(arm: Arm, failure: Failure) -> str:
             f"searched), or name the interpreter that has it: --python {arm.backend.name}=PATH"
         )
     missing = re.search(r"No module named '(\w+)", failure.message)
-    name = missing[1] if missing else arm.backend.library
-    return f"{arm.python} -m pip install {distribution(name)}"
+    if arm.backend.requirements:
+        names = shlex.join(arm.backend.requirements)
+    else:
+        names = distribution(missing[1]) if missing else f"-U {distribution(arm.backend.library)}"
+    return f"{arm.python} -m pip install {names}"
 
 
 def runtime_fact(reply: Reply) -> RuntimeFact:

@@ -21,7 +21,7 @@ from envbench.engine.request import Chosen
 from envbench.engine.target import Target
 from envbench.machine import Profile
 from envbench.model import Block, BlockRecord, Design, Failure, Fingerprint, Plan, arm_key
-from envbench.results.reading import Facts as Facts
+from envbench.results.joining import Facts as Facts
 
 # What happens if a backend cannot run here: the request is refused, its cells are recorded as
 # failures, or they are left out.

@@ -29,7 +29,7 @@ from envbench.model import (
     Verify,
     VerifyDesign,
 )
-from envbench.results.reading import verification_of
+from envbench.results.joining import verification_of
 
 MOST_SEEDS = 10**9
 

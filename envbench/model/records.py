@@ -234,5 +234,5 @@ class Published(Strict, frozen=True, kw_only=True, tag="published"):
 
 Shared = MachineFact | RuntimeFact | FactsRecord
 Stored = Plan | BlockRecord | EndedRecord | Shared | Published
-# What a report reads: runs and verifications instead of blocks (``envbench.results.reading``).
+# What a report reads: runs and verifications instead of blocks (``envbench.results.joining``).
 Record = Run | Plan | EndedRecord | MachineFact | RuntimeFact | Verification | Published

@@ -199,8 +199,8 @@ class _Watch:
             size = os.readv(self._guarded.output, [self._buffer])
         except BlockingIOError:
             return True
-        half = guarded_worker.PIPE_BYTES // 2
-        if size == 0 or size > half:  # the end, or so much that writers may soon wait
+        # at the end, or if it holds so much that writers may soon wait
+        if size == 0 or size > self._guarded.output_bytes // 2:
             self._output_from = 0.0
         last = bytes(memoryview(self._buffer)[max(0, size - TAIL_BYTES) : size])
         self._tail = (self._tail + last)[-TAIL_BYTES:]

@@ -75,9 +75,11 @@ class Comparison:
 
     @property
     def geometric_mean(self) -> float | None:
-        """The mean ratio of the pairs that do the same work; None without such pairs."""
+        """The mean ratio of the pairs that do the same work; None without such pairs, or if only
+        some ratios are relative to the reference kernel."""
         ratios = [pair.ratio for pair in self.counted if pair.ratio is not None]
-        return geometric_mean(ratios) if ratios else None
+        kinds = {pair.kernel_ratio is None for pair in self.counted}
+        return geometric_mean(ratios) if len(kinds) == 1 else None
 
     @property
     def mean_interval(self) -> Interval | None:
@@ -87,7 +89,7 @@ class Comparison:
         the mean in at least 95 of 100 cases, whatever the errors have in common.
         """
         spans = [pair.interval for pair in self.counted if pair.interval is not None]
-        if not spans or len(spans) < len(self.counted):
+        if self.geometric_mean is None or len(spans) < len(self.counted):
             return None
         return geometric_mean(low for low, _ in spans), geometric_mean(high for _, high in spans)
 

@@ -122,6 +122,7 @@ class Conclusion:
         return {
             "env": self.results.env,
             "task": self.results.task,
+            "section": self.results.section,
             "best": self.best.cell.key,
             "ties": [each.cell.key for each in self.ties],
             "to": self.to.cell.key if self.to else None,

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -68,9 +68,13 @@ class MachineResults:
 
     @cached_property
     def ceiling(self) -> Measured | None:
-        """The best measurement of the ceiling, of the table's session if it has one."""
-        own = self.session
-        return max(self.ceilings, key=lambda each: (each.plan_id == own, each.rank), default=None)
+        """The highest measurement of the ceiling, of the table's session if it has one."""
+
+        def order(found: Measured) -> tuple[bool, bool, int, float]:
+            own = found.plan_id == self.session
+            return found.fps is not None, own, found.quality, self.value(found)
+
+        return max(self.ceilings, key=order, default=None)
 
     @property
     def top(self) -> float | None:
@@ -178,7 +182,7 @@ class MachineResults:
             if self.competes(found):
                 rows[found.label].append(found)
         session = next(iter(rows.values()))[0].session if len(rows) > 1 else Session()
-        if not session.resolves:
+        if not session.resolves or self._outdone([each for row in rows.values() for each in row]):
             return []
         best, ties = session.best_row({name: [e.cell for e in row] for name, row in rows.items()})
         if best is None:
@@ -210,16 +214,23 @@ class MachineResults:
         ratios have no intervals."""
         able = {found.cell.key: found for found in figures if self.competes(found)}
         session = next(iter(able.values())).session if len(able) > 1 else Session()
-        return (session, able) if session.resolves else (Session(), {})
+        shown = session.resolves and not self._outdone(able.values())
+        return (session, able) if shown else (Session(), {})
+
+    def _outdone(self, figures: Collection[Measured]) -> bool:
+        """Is the highest figure one that alternated with no other cell, such as on a GPU? Then
+        nothing shows which is the best."""
+        highest = max(figures, key=self.value, default=None)
+        return highest is not None and highest.adjusted is None
 
     def competes(self, found: Measured) -> bool:
         """Whether it can be the best of its column: it is of the table's session, which is not
         quick, and does equal work as far as known."""
-        own = found.plan_id == self.session and not self._quick
+        own = found.plan_id == self.session and not self.has_quick
         return own and self.equal_work(found)
 
     @cached_property
-    def _quick(self) -> bool:
+    def has_quick(self) -> bool:
         """Is a figure of the session quick? With a number of steps (``--total-step``), that is the
         fastest one. So without it, a slower one would be the best."""
         own = [each for each in self.with_figures if each.plan_id == self.session]

@@ -15,8 +15,8 @@ from envbench.errors import UsageError
 from envbench.machine import catalogue
 from envbench.model import Record, Run, RuntimeFact, Verification, Windows
 from envbench.results import store
+from envbench.results.joining import joined
 from envbench.results.measured_cells import Location, without_figures
-from envbench.results.reading import joined
 from envbench.results.selection import Selection, select
 
 Warn = Callable[[Iterable[str]], None]

@@ -227,9 +227,9 @@ def _beside(found: Measured, caught: Mapping[tuple[str, ...], str]) -> Measured:
 
 
 def highest_ceilings(measured: Iterable[Measured]) -> dict[tuple[str, str, str], Measured]:
-    """The best measurement of a ceiling, by machine, family and task."""
+    """The highest measurement of a ceiling, by machine, family and task; quick ones last."""
     found: dict[tuple[str, str, str], Measured] = {}
-    for each in sorted(measured, key=lambda each: each.rank):
+    for each in sorted(measured, key=lambda each: (each.quality, each.fps or 0.0)):
         if each.cell.kind == "ceiling" and each.fps is not None:
             found[_task(each)] = each
     return found

@@ -110,13 +110,23 @@ def select(
     complete = _of_one_host(complete, hosts or {}, warnings)
     main = _main_sessions(complete.values())
     best = _best(complete, main, whole, warnings)
-    verifications = [each for each in records if isinstance(each, Verification)]
+    shown_here = {(each.cell.machine, _host(each)) for each in best}
+    verifications = [
+        each
+        for each in records
+        if isinstance(each, Verification)
+        and _is_of(each.cell.machine, machines.get(each.fingerprint), shown_here)
+    ]
     verified = newest_verifications(verifications, best, runtimes, locations)
     selection = Selection(verified=verified, sessions=main)
     shown = {each.plan_id for each in best}
     sessions = _sessions(records, complete.values(), shown, selection.refuses, runtimes)
     related = relations(
-        [replace(each, session=sessions.get(each.plan_id, each.session)) for each in every]
+        [
+            replace(each, session=sessions.get(each.plan_id, each.session))
+            for each in every
+            if not selection.refuses(each.cell)
+        ]
         for every in complete.values()
     )
     measured = [_judged(each, selection.badge(each.cell), sessions) for each in best]
@@ -237,6 +247,12 @@ def _of_one_host(
 
 def _host(found: Measured) -> str:
     return found.fingerprint.host if found.fingerprint else ""
+
+
+def _is_of(machine: str, found: Fingerprint | None, shown: Collection[tuple[str, str]]) -> bool:
+    """Is it of the computer whose figures the machine's profile shows, as far as known?"""
+    others = {host for name, host in shown if name == machine}
+    return found is None or not others or found.host in others
 
 
 def _main_sessions(complete: Iterable[Sequence[Measured]]) -> dict[TableKey, str]:

@@ -25,7 +25,7 @@ from helpers.virtual_executor import VirtualExecutor, fake, invoke
 from envbench.backends import Backend
 from envbench.cli import envbench
 from envbench.decisions.slowdown import effect, usual_effect
-from envbench.experiments.check.stages import slices_of
+from envbench.experiments.check.verdicts import slices_of
 from envbench.experiments.pairs import trial_of
 from envbench.model import BlockRecord, Plan
 from envbench.results import store

@@ -24,7 +24,7 @@ from helpers.skip_or_fail import not_here
 
 from envbench.model import Run
 from envbench.results import store
-from envbench.results.reading import joined
+from envbench.results.joining import joined
 
 slow = pytest.mark.slow
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")

@@ -105,6 +105,15 @@ def test_a_refused_cell_is_not_ranked() -> None:
     }
 
 
+def test_the_other_cells_stay_adjusted_if_all_but_one_are_refused() -> None:
+    found = session(alternating(), {})
+    kept = make_cell("for-loop")
+    left = found.without(found.cells.keys() - {kept.key})
+    assert found.adjusted(kept) is not None
+    assert left.adjusted(kept) == found.adjusted(kept)
+    assert {name: each.rank for name, each in left.standings.items()} == {kept.key: 1}
+
+
 def test_a_session_without_runs_compares_nothing() -> None:
     assert Session().standings == {} == session([], {}).standings
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from envbench.model import BlockRecord, Plan, Run
 from envbench.results import store
-from envbench.results.reading import joined
+from envbench.results.joining import joined
 from helpers import run_faulty_worker
 
 ROOT = Path(__file__).parents[2]

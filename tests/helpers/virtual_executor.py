@@ -43,7 +43,7 @@ from envbench.model import (
 )
 from envbench.process.reply import OnEvent
 from envbench.results import store
-from envbench.results.reading import joined
+from envbench.results.joining import joined
 
 SPEED = {"fake-slow": 1000, "fake-fast": 4000}  # transitions per second of the virtual clock
 BROKEN = Failure(reason="signal", message="the worker died of SIGSEGV", signal="SIGSEGV")

@@ -87,6 +87,24 @@ def test_if_the_python_loop_wins_the_best_other_row_shows_by_how_much() -> None:
     assert (found.base, found.factor) == (None, "2.0 × Subprocess at 4 (2.0 to 2.1)")
 
 
+def test_no_lower_figure_is_the_best_if_nothing_connects_the_highest_one() -> None:
+    """As on a GPU, whose programs have blocks of their own."""
+    plan = varied_plan({("for-loop", 8): SLOW, ("subprocess", 8): AS_FAST, ("ale-vector", 8): FAST})
+    records = [
+        msgspec.structs.replace(
+            each, block=f"{each.run_id}-alone", measured=make_windows([900 + each.round] * 4)
+        )
+        if isinstance(each, Run) and each.cell.backend == "ale-vector"
+        else each
+        for each in plan
+    ]
+    found = said(records)
+    assert found is not None
+    assert found.best.label == "ALE (vector)"
+    assert found.ties == []
+    assert found.results.leaders == {8: []}  # nothing is bold
+
+
 def test_a_tie_of_two_rows_without_a_python_loop_has_no_factor() -> None:
     text = sentence(varied_plan({("envpool-sync", 1): AS_FAST, ("envpool-async", 1): FAST}))
     assert " × " not in text

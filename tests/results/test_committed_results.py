@@ -20,7 +20,7 @@ from envbench.model import (
     Verification,
 )
 from envbench.results import store
-from envbench.results.reading import joined
+from envbench.results.joining import joined
 
 ROOT = Path(__file__).parents[2]
 

@@ -59,6 +59,18 @@ def test_a_figure_above_the_ceiling_of_the_same_engine_is_refused() -> None:
     assert found.session.cells.keys() == {shown(records({"ceiling": 1}, work), "ceiling").cell.key}
 
 
+def test_the_highest_ceiling_counts_not_the_newest() -> None:
+    """A later one may have been measured on fewer cores."""
+    work = {"for-loop": ENGINE, "ceiling": CEILING}
+    first = records({"for-loop": 2000, "ceiling": 2100}, work)
+    cell = make_cell("ceiling", 1, kind="ceiling")
+    later = {"plan_id": "later", "started_utc": "2026-12-01T10:00:00Z"}
+    facts = {"work": CEILING}
+    runs = [make_run(cell, [500] * 4, round=n, facts=facts, **later) for n in range(5)]
+    found = shown([*first, make_plan([cell], **later), *runs], "for-loop")
+    assert found.fps is not None
+
+
 def test_a_figure_above_the_ceiling_of_another_build_says_what_differs() -> None:
     work = {"envpool-sync": OWN_BUILD, "ceiling": CEILING}
     found = shown(records({"envpool-sync": 2200, "ceiling": 2000}, work), "envpool-sync")

@@ -22,7 +22,8 @@ from helpers.record_factories import (
 
 from envbench.model import Histogram, Plan, Returns, Run, Windows
 from envbench.results import store
-from envbench.results.reading import joined, read
+from envbench.results.joining import joined
+from envbench.results.reading import read
 from envbench.results.selection import select
 
 

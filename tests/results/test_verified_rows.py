@@ -7,7 +7,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from helpers.record_factories import make_cell, make_verification, measured_plan
+from helpers.record_factories import (
+    LAPTOP,
+    digest,
+    make_cell,
+    make_fact,
+    make_verification,
+    measured_plan,
+)
 
 from envbench.model import Audit, Failure, RuntimeFact, Verification
 from envbench.results.measured_cells import Location, Verified
@@ -52,6 +59,15 @@ def shown_of(
 
 def name_of(found: Verified) -> tuple[str, bool]:
     return found.verification.verification_id, found.stale
+
+
+def test_a_verification_of_another_computer_is_not_shown() -> None:
+    plan = measured_plan({("subprocess", 1): 100}, run={"runtime": "measured"})
+    other = msgspec.structs.replace(LAPTOP, host="another")
+    facts = [make_fact(other), *RUNTIMES.values()]
+    for fingerprint, shown in ((LAPTOP, True), (other, False)):
+        found = finding("found", 20, fingerprint=digest(fingerprint))
+        assert bool(select([*plan, *facts, found]).verified) is shown
 
 
 def test_the_newest_verification_of_the_measured_packages_is_shown() -> None:

@@ -29,7 +29,7 @@ from planted import TASK, make_arm
 from tabulate import tabulate
 
 from envbench.decisions.slowdown import ALL_STEPS, STEPS
-from envbench.experiments.check import stages as experiment
+from envbench.experiments.check import verdicts
 from envbench.experiments.pairs import trial_of
 from envbench.model import BlockRecord, Plan
 from envbench.results import store
@@ -124,7 +124,7 @@ def make_arms(study: Study, results: Path) -> tuple[str, ...]:
 def usual_start_s(results: Path) -> float:
     """The median start-up of the baseline in all equal checks of that cell, in seconds."""
     times = [
-        trial_of(pair, experiment.BASELINE).times
+        trial_of(pair, verdicts.BASELINE).times
         for made in all_made(results)
         if made.study == "same"
         for pair in read(results / made.file)[1]
@@ -204,7 +204,7 @@ def outcomes(results: Path, study: Study) -> list[Outcome]:
             continue
         plan, pairs = read(results / made.file)
         for cell in plan.cells:
-            verdict = experiment.verdict(plan, pairs, cell)
+            verdict = verdicts.verdict(plan, pairs, cell)
             stages = verdict.stages
             found.append(
                 Outcome(

@@ -36,7 +36,8 @@ from envbench.decisions.slowdown import (
     step_stages,
     usual_effect,
 )
-from envbench.experiments.check.stages import PRECISE, SPREADS, precise_pairs, slices_of
+from envbench.experiments.check.cells import PRECISE, SPREADS, precise_pairs
+from envbench.experiments.check.verdicts import slices_of
 from envbench.experiments.pairs import DEFAULT_PAIRS, cell_of
 from envbench.model import Rule
 

@@ -30,7 +30,7 @@ from envbench.decisions.slowdown import (
     of_cell,
     stages_of,
 )
-from envbench.experiments.check.stages import PRECISE, SPREADS, precise_pairs
+from envbench.experiments.check.cells import PRECISE, SPREADS, precise_pairs
 from envbench.experiments.pairs import DEFAULT_PAIRS, QUADS
 from envbench.model import Rule
 

@@ -33,7 +33,7 @@ from other_rules import RULES, Rule, Side
 from tabulate import tabulate
 
 from envbench.decisions import slowdown
-from envbench.experiments.check.stages import BASELINE, CANDIDATE
+from envbench.experiments.check.verdicts import BASELINE, CANDIDATE
 from envbench.experiments.pairs import DEFAULT_PAIRS, cell_of, trial_of
 from envbench.model import PairsDesign, Windows
 from envbench.model import Rule as OwnRule

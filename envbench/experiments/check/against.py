@@ -27,13 +27,8 @@ from envbench.engine.resume import Recorded
 from envbench.engine.target import target_of
 from envbench.errors import UsageError
 from envbench.experiments.check.baseline import BaselineExperiment
-from envbench.experiments.check.stages import (
-    CANDIDATE,
-    CellVerdict,
-    Size,
-    not_too_many,
-    pairs_of,
-)
+from envbench.experiments.check.cells import Size, not_too_many
+from envbench.experiments.check.verdicts import CANDIDATE, CellVerdict, pairs_of
 from envbench.experiments.pairs import disturbed, trial_of
 from envbench.model import (
     BlockRecord,
@@ -47,7 +42,7 @@ from envbench.model import (
     TrialRecord,
     digest,
 )
-from envbench.results.reading import run_of
+from envbench.results.joining import run_of
 from envbench.stats.summary import rate
 from envbench.text import counted
 
@@ -218,14 +213,26 @@ def relative(block: BlockRecord) -> float:
 
 def _rate(trial: TrialRecord, *others: TrialRecord) -> float:
     """Logarithm of steps per second, over the slices that are valid in all these trials."""
-    windows = trial.measured
-    kept = slowdown.counting(windows.steps, windows.ns, disturbed(trial, *others))
+    kept = _kept(trial, *others)
     return math.log(sum(steps for steps, _ in kept) * 1e9 / sum(ns for _, ns in kept))
 
 
+def _kept(trial: TrialRecord, *others: TrialRecord) -> list[tuple[float, float]]:
+    """The steps and nanoseconds of the slices that are valid in all these trials."""
+    windows = trial.measured
+    return slowdown.counting(windows.steps, windows.ns, disturbed(trial, *others))
+
+
 def _is_sound(block: BlockRecord) -> bool:
-    """Are these the kernel and a cell, and does each slice have steps and take time?"""
+    """Are these the kernel and a cell, does each slice take time, and do both make steps? A slice
+    of a slow environment may only reset."""
+    kernel, cell = block.trials[0], block.trials[-1]
     slices = [trial.measured for trial in block.trials]
-    return block.trials[0].arm == KERNEL_ARM and all(
-        len(each.steps) == len(each.ns) > 0 and min(*each.steps, *each.ns) > 0 for each in slices
+    whole = all(
+        len(each.steps) == len(each.ns) > 0 and min(each.ns) > 0 and min(each.steps) >= 0
+        for each in slices
     )
+    if kernel.arm != KERNEL_ARM or not whole:
+        return False
+    both = (_kept(kernel, cell), _kept(cell, kernel))
+    return all(sum(steps for steps, _ in kept) > 0 for kept in both)

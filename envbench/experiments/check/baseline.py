@@ -22,7 +22,7 @@ from envbench.engine.request import CellRequest, Chosen
 from envbench.engine.target import Target, kernel_target
 from envbench.errors import StorageError, UsageError
 from envbench.experiments import pairs
-from envbench.experiments.check.stages import cells_to_check
+from envbench.experiments.check.cells import cells_to_check
 from envbench.experiments.pairs import PairsExperiment, cell_of
 from envbench.model import Block, Cell, Failure, PairsDesign, Plan
 from envbench.results import store

@@ -45,8 +45,8 @@ from envbench.model import (
     RunDesign,
     Trial,
 )
+from envbench.results.joining import run_of
 from envbench.results.memory_lines import with_memory_lines
-from envbench.results.reading import run_of
 from envbench.stats.summary import QUICK_S, Summary, summarise, with_costs
 
 AFTER: dict[Other, float] = {"latency": 0.6, "returns": 0.2, "reset": 0.2}  # seconds per trial

@@ -39,7 +39,7 @@ from envbench.process.killing.leftovers import MARK, end, numbers, this_process
 from envbench.process.signals import signals_held
 
 GUARDIAN = Path(__file__).with_name("guardian.py")
-PIPE_BYTES = 1024 * 1024
+PIPE_BYTES, SMALL_PIPE_BYTES = 1024 * 1024, 16 * 1024  # the second: macOS
 STOP_PATIENCE_S = 10.0  # after the grace period; the guardian gives up earlier
 _trees = itertools.count()
 _lock = threading.Lock()  # held while guardians are started, and while process trees are searched
@@ -63,8 +63,9 @@ class GuardedWorker:
         self._members: dict[int, int] = {}  # the start times of the process tree, by process
         (control, self._control), *others = _pipes(4)
         (self.report, report), (self.events, events), (self.output, output) = others
+        self.output_bytes = SMALL_PIPE_BYTES  # that the pipe holds, at least
         with contextlib.suppress(AttributeError, OSError):  # the worker never waits to print
-            fcntl.fcntl(self.output, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+            self.output_bytes = fcntl.fcntl(self.output, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         for fd in (self.report, self.events, self.output):
             os.set_blocking(fd, False)
         arguments = (GUARDIAN, control, report, events, grace_s, self._number, *command)

@@ -21,7 +21,7 @@ itself is killed, the kernel kills the worker (PDEATHSIG). The controller or the
 process then ends the others. It finds them by NUMBER, which they inherit. On other systems the
 guardian uses ``ps``, and ends the worker's process group, too.
 
-It sleeps in ``select`` while the worker runs, so it takes no time from a measurement.
+It sleeps in ``poll`` while the worker runs, so it takes no time from a measurement.
 """
 
 from __future__ import annotations
@@ -134,9 +134,9 @@ class Guardian:
 
     def watch(self) -> None:
         """Sleep until the worker ends, or until someone asks to stop."""
+        both = _poll(self._control, self._wake)
         while self._status is None:
-            ready, _, _ = select.select([self._control, self._wake], [], [])
-            if self._control in ready:
+            if self._control in dict(both.poll()):
                 self.orphaned = not os.read(self._control, 64)
                 return
             if self._got_signal():
@@ -154,7 +154,7 @@ class Guardian:
                 asked.update(left)
             else:
                 _send([*left, *([] if LINUX else [-self._worker])], signal.SIGKILL)
-            select.select([self._wake], [], [], 0.02)  # nothing is measured any more
+            _poll(self._wake).poll(20)  # ms; nothing is measured any more
             left = self._left()
         self._say(event="ended", status=self._status, survivors=len(left))
 
@@ -183,6 +183,14 @@ class Guardian:
     def _say(self, **line: object) -> None:
         with contextlib.suppress(BrokenPipeError):  # the controller has died
             os.write(self._report, json.dumps(line).encode() + b"\n")
+
+
+def _poll(*descriptors: int) -> select.poll:
+    """Waits until one of them can be read. (``select`` refuses numbers from 1,024 on.)"""
+    poll = select.poll()
+    for each in descriptors:
+        poll.register(each, select.POLLIN)
+    return poll
 
 
 def _pass_on(number: int) -> None:

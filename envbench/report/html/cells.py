@@ -17,7 +17,7 @@ from envbench.report.tables.footnotes import hardware, of_entry
 from envbench.report.tables.table import Entry, Table, entries
 from envbench.results.measured_cells import Measured
 from envbench.stats.summary import rate
-from envbench.text import markdown, one_line, printable, rounded
+from envbench.text import markdown, one_line, printable, without_interval
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -216,9 +216,12 @@ def all_cells(cells: Cells) -> Table:
 def _cell_row(found: Measured, results: MachineResults) -> list[Entry]:
     summary, cell, rank = found.summary, found.cell, ""
     standing = found.session.standings.get(cell.key)
-    if standing and found.adjusted and found.adjusted.interval and not found.quick:
+    ranked = found.plan_id == results.session and not results.has_quick
+    if standing and ranked and found.adjusted and found.adjusted.interval:
         rank = standing.text
-    steps = "" if summary.steps_per_second is None else rounded(summary.steps_per_second)
+    steps = ""
+    if found.fps is not None:
+        steps = without_interval(results.value(found) / cell.frame_skip, found.half)
     names = [cell.env, markdown(cell.task), markdown(found.label), str(cell.numenv)]
     rest = [rank, steps, found.badge, ", ".join(summary.flags)]
     figure = Entry(measured=found)

@@ -288,8 +288,9 @@ def _bars(found: Conclusion) -> list[Part]:
 
 def _bar_text(each: Measured, base: Measured | None, found: Conclusion) -> dict[str, str]:
     relation = found.results.relations.between(each, base) if base and each is not base else None
-    if base and relation and not relation.interval and each.plan_id != base.plan_id:
-        relation = None  # how far the two sessions differ is not known
+    other_session = base is not None and each.plan_id != base.plan_id
+    if relation and other_session and (relation.kernel or not relation.interval):
+        relation = None  # it is relative to the kernel, or how far they differ is not known
     more = ["ties"] if each in found.ties else []
     more += ["different work"] if each.badge == "≠" else []
     more += ["not ranked"] if each.doubt else []

@@ -38,10 +38,10 @@ def build(results: MachineResults, existing: Existing) -> Table:
             text = texts[place] if texts and place is not None else ""
             if text == NOT_RUN and label in by_hand:
                 text = ""
-            if label in refused and existing.from_report(text):
-                text = ""  # no figure of a refused row stays, whenever it was measured
             # Of two rows or columns with the same name only the first is filled.
             entry = values.pop((label, name), None)
+            if (label in refused or _refuted(entry)) and existing.from_report(text):
+                text = ""  # no figure of a refused row stays, whenever it was measured
             own = bare(text) and label not in refused and name not in others  # the document's text
             if entry is None or (own and entry.fps is None):
                 entry = kept(text, existing, name, entry.notes if entry else ())
@@ -55,6 +55,12 @@ def build(results: MachineResults, existing: Existing) -> Table:
         note=note.of_table(results, others=has_own_figures),
         existing=existing,
     )
+
+
+def _refuted(entry: Entry | None) -> bool:
+    """Did a check refuse the figure that was measured?"""
+    failure = entry.measured.summary.failure if entry and entry.measured else None
+    return failure is not None and failure.reason == "invalid-figure"
 
 
 def without_records(existing: Existing) -> Table:

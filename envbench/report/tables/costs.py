@@ -11,7 +11,7 @@ from envbench.report.tables.table import Entry, Table, grid, note_once
 from envbench.stats.costs import Costs
 from envbench.stats.summary import Summary
 from envbench.stats.without_stops import WithoutStops
-from envbench.text import duration, markdown, memory, three_digits
+from envbench.text import duration, markdown, memory, percent, three_digits
 
 NUMENV = "Environments"
 FIRST_STEP = "First step"  # with compilation: not every record times it apart
@@ -133,7 +133,7 @@ def _latency(costs: Costs, _: Summary) -> dict[str, str]:
         "Median": duration(found.p50_s),
         "95 %": duration(found.p95_s),
         "99 %": duration(found.p99_s),
-        "Slowest 1 %": "" if share is None else f"{100 * share:.2g} %",
+        "Slowest 1 %": "" if share is None else percent(share),
     }
 
 

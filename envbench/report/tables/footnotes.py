@@ -19,7 +19,7 @@ NO_FIGURE = "No figure"  # how the footnote of a refusal or a failure begins
 
 FLAGS = {
     "quick": "Measured quickly (`--quick`, or under 2 s in all): never ranked.",
-    "few-runs": "Fewer than five processes: its ± only compares it with other cells.",
+    "few-runs": "Fewer than five processes: it has no interval of its own.",
     "one-go": "The only cell of its session: the interval covers minutes, not changes over hours.",
     "no-alternation": "It alternated with no other cell and no reference kernel: it keeps a GPU "
     "busy, or is alone in its block with `--total-step`. Its ratios to other cells contain the "

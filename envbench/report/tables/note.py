@@ -127,7 +127,8 @@ def _intervals(results: MachineResults) -> list[str]:
     if alternated:
         says = ONE_SESSION if drift else f"{COMPARES}; {UNKNOWN_DAY}"
         sentences.append(f"{ADJUSTED} {says} {TIES}")
-    if any(found.span and not found.adjusted for found in measured):
+    own = [found for found in measured if found.plan_id == results.session]
+    if any(found.span and not found.adjusted for found in own):
         alone = "± is the 95 % interval of the cell alone"
         sentences.append(
             f"A cell that alternated with no other one is not ranked. Its {alone}."

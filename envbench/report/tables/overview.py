@@ -110,13 +110,14 @@ def _entry(found: Measured, text: str, *notes: str) -> Entry:
 
 
 def _speed_up(found: Measured, base: Measured | None, results: MachineResults) -> str:
-    """Its ratio to the base; none between sessions whose drift is unknown. Cells that alternated
-    tie as in their column."""
-    if base is None or found is base or found.doubt or base.doubt:
+    """Its ratio to the base; none of quick figures, none between sessions whose drift is unknown,
+    and none relative to the kernel, which the figures are not. Cells that alternated tie as in
+    their column."""
+    if base is None or found is base or found.doubt or base.doubt or found.quick or base.quick:
         return ""
     relation = results.relations.between(found, base)
     one_session = found.plan_id == base.plan_id
-    if relation is None or (relation.interval is None and not one_session):
+    if relation is None or relation.kernel or (relation.interval is None and not one_session):
         return ""
     tied = relation.verdict == "~"
     if one_session and relation.interval and found.session.ratio(found.cell, base.cell):

@@ -18,6 +18,7 @@ from envbench_worker.contract import Adapter
 MOST_PER_S, FEWEST_PER_S = 3000, 30  # vector steps per second of a slice
 LENGTHS = (2, 3, 5, 8, 13, 20, 40)  # vector steps of longer calls, at most a third of all steps
 SELDOM = 10  # one of ten calls makes several steps
+SLOWEST_NS = 5e9  # of a vector step: several are one call, which must end before it seems to hang
 PATIENCE = 2  # times as long as asked: a slow backend's fewest steps, or results looked at
 
 clock = time.perf_counter_ns

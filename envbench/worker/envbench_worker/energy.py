@@ -92,9 +92,9 @@ class Gpus:
         """The machine's GPUs; None without the library or a counter."""
         try:
             gpus = cls(ctypes.CDLL(NVML))
-        except (OSError, AttributeError):
+            return None if gpus.joules() is None else gpus
+        except (OSError, AttributeError):  # of an old driver, too
             return None
-        return None if gpus.joules() is None else gpus
 
     def joules(self) -> Optional[float]:
         """Of all GPUs, since the driver was loaded; None if one of them has no counter."""

@@ -16,7 +16,7 @@ from random import random
 from statistics import median
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
-from envbench_worker.after_steps import PATIENCE, fitting, returns, rounded, step_times
+from envbench_worker.after_steps import PATIENCE, SLOWEST_NS, fitting, returns, rounded, step_times
 from envbench_worker.contract import Adapter, Counts, ImpossibleFigure, from_batch, shuffled
 from envbench_worker.energy import Energy
 from envbench_worker.sensors import Sensors
@@ -69,6 +69,7 @@ class Meter:
     def first_step(self) -> int:
         """Make the first vector step, compile included; return its nanoseconds."""
         start = clock()
+        self.adapter.resume()  # what was made before the clock ran is not a part of this step
         self.adapter.compile()
         counts = self.adapter.run(self.adapter.first_calls)
         took = clock() - start
@@ -223,8 +224,9 @@ class Meter:
         self._others[order](ms / 1000)
 
     def _time_steps(self, seconds: float) -> None:
-        start = self._last
-        took = step_times(self.adapter, fitting(seconds, self._ns_per_call())) or []
+        start, pace = self._last, self._ns_per_call()
+        took = step_times(self.adapter, fitting(seconds, pace)) if pace < SLOWEST_NS else None
+        took = took or []
         self._last = clock()
         if invalidity(self.sensors.window(), self._last - start) != "suspended":
             self.latency.update(map(rounded, took))

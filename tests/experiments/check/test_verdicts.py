@@ -14,14 +14,8 @@ from envbench.backends import registry
 from envbench.cli.check_sentences import sentences
 from envbench.cli.check_verdicts import EXIT_CODES, document, markdown
 from envbench.errors import UsageError
-from envbench.experiments.check.stages import (
-    MOST_PRECISE_PAIRS,
-    CellVerdict,
-    Size,
-    findings,
-    overall,
-    verdict,
-)
+from envbench.experiments.check.cells import MOST_PRECISE_PAIRS, Size
+from envbench.experiments.check.verdicts import CellVerdict, findings, overall, verdict
 from envbench.experiments.pairs import DEFAULT_PAIRS, pair_seconds, slicing
 from envbench.model import ArmFact, BlockRecord, Cell, PairsDesign, Protocol, Rule
 from envbench.text import markdown as escaped

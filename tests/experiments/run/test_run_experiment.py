@@ -35,7 +35,7 @@ from envbench.model import (
     RunDesign,
     TrialRecord,
 )
-from envbench.results.reading import run_of
+from envbench.results.joining import run_of
 
 
 def record(

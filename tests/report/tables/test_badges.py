@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from helpers.record_factories import (
     make_agreement,
@@ -13,11 +14,9 @@ from helpers.record_factories import (
     varied_plan,
 )
 
+from envbench import families
 from envbench.decisions.equal_work import judge
-from envbench.model import (
-    Audit,
-    Verification,
-)
+from envbench.model import Apart, Audit, Run, Verification
 from envbench.report.by_machine import machine_results
 from envbench.report.markdown.table_text import parse, render
 from envbench.report.tables.build import build
@@ -26,12 +25,16 @@ from envbench.results.selection import select
 FASTEST, SECOND = "**3,200.0 ±0 %**", "**1,600.0 ±0 %**"
 
 
+SPEEDS = {("subprocess", 1): 200, ("for-loop", 1): 100, ("envpool-sync", 1): 50}
+
+
 def table(*verified: Verification, existing: str = "") -> str:
     """The table of a session: Subprocess is twice as fast as For-loop, EnvPool half as fast."""
-    records = measured_plan({("subprocess", 1): 200, ("for-loop", 1): 100, ("envpool-sync", 1): 50})
-    (subject,) = (
-        s for s in machine_results(select([*records, *verified]), {}).values() if s.measured
-    )
+    return table_of([*measured_plan(SPEEDS), *verified], existing)
+
+
+def table_of(records: list[Any], existing: str = "") -> str:
+    (subject,) = (s for s in machine_results(select(records), {}).values() if s.measured)
     return render(build(subject, parse(existing)))
 
 
@@ -62,6 +65,24 @@ def test_a_refused_figure_of_an_earlier_report_is_removed() -> None:
     for old in ("3,110 ±2 %", "≈ 3,110", "3111.00"):
         older = table(refused, existing=before.replace(FASTEST, old))
         assert "311" not in older.replace(",", "")  # an older plan's is refused with its row
+
+
+def test_a_figure_that_a_spot_check_refuses_leaves_a_document_that_has_it() -> None:
+    before = table()
+    assert FASTEST in before
+    far = make_agreement(steps=60, observations=[Apart(median=9.0, p90=9.0, largest=9.0)])
+    work = {"work": dict(families.get("atari").work["env"])}
+    records = [
+        msgspec.structs.replace(each, facts=work, agreement=far if each.round else None)
+        if isinstance(each, Run) and each.cell.backend == "subprocess"
+        else each
+        for each in measured_plan(SPEEDS)
+    ]
+    text = table_of(records, before)
+    assert "3,200" not in text
+    assert "No figure (invalid-figure)" in text
+    assert "no record of this figure" not in text
+    assert "1,600" in text
 
 
 def test_a_figure_of_a_refused_row_is_removed_although_its_record_is_gone() -> None:

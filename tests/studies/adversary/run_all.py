@@ -87,7 +87,7 @@ from envbench.model import (  # noqa: E402
     Trial,
     arm_key,
 )
-from envbench.results.reading import verification_of  # noqa: E402
+from envbench.results.joining import verification_of  # noqa: E402
 
 
 @dataclass(frozen=True)
