@@ -479,7 +479,7 @@ def test_the_reference_begins_in_the_middle_of_episodes(
     own = in_process(worker, family, task)
     own.run(before)
     arrays = own.last()
-    found = worker("worker.traces").lock_steps(own, 60, start=arrays)
+    found = worker("worker.traces").lock_steps(own, 300, start=arrays)
     assert found.over.tolist() == (arrays[2] | arrays[3]).tolist()
     assert np.array_equal(found.start[0], arrays[0])
     standard = families.get(family).standards["env"]
