@@ -112,7 +112,7 @@ def test_processes_do_what_the_loop_does_to_the_last_bit(task: tuple[str, str]) 
 def test_the_reference_follows_pong_through_no_ops_and_the_ends_of_games(name: str) -> None:
     found = followed("atari", name)
     assert compared(families.get("atari").standards["env"], found)[0] is True
-    assert found.ends >= 2
+    assert found.ends >= 1
     assert found.start <= 2
 
 
@@ -123,7 +123,7 @@ def test_the_reference_follows_the_ant_through_contacts_and_falls(name: str) -> 
     assert found.hollow == (name not in GYMNASIUM)  # EnvPool says that it has no contact forces
     found = msgspec.structs.replace(found, hollow=False)
     assert compared(families.get("mujoco").standards["env"], found)[0] is True
-    assert found.ends >= 2
+    assert found.ends >= 1
     if name in GYMNASIUM:
         assert max(each.largest for each in (*found.observations, *found.rewards)) < 1e-9
 
