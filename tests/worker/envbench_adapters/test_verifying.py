@@ -78,9 +78,9 @@ def trace(name: str, family: str, task: str, steps: int = 60, together: int = 0)
 def test_environments_count_the_claimed_frames_across_episode_ends(
     name: str, family: str, task: str
 ) -> None:
-    audit = verified(name, family, task, calls=1000).audit
+    audit = verified(name, family, task, calls=3000).audit  # an episode of Ant lasts up to 1,000
     assert audit is not None
-    assert audit.resets >= 1
+    assert audit.resets >= 4
     assert audit.steps + audit.resets == 2 * audit.calls
     assert audit.frames == audit.steps * families.get(family).frames_per_step(task)
 
@@ -110,9 +110,9 @@ def test_processes_do_what_the_loop_does_to_the_last_bit(task: tuple[str, str]) 
 @slow
 @pytest.mark.parametrize("name", ALL)
 def test_the_reference_follows_pong_through_no_ops_and_the_ends_of_games(name: str) -> None:
-    found = followed("atari", name)
+    found = followed("atari", name, 1400)  # a game may last over 1,000
     assert compared(families.get("atari").standards["env"], found)[0] is True
-    assert found.ends >= 1
+    assert found.ends >= 2
     assert found.start <= 2
 
 
@@ -123,7 +123,7 @@ def test_the_reference_follows_the_ant_through_contacts_and_falls(name: str) -> 
     assert found.hollow == (name not in GYMNASIUM)  # EnvPool says that it has no contact forces
     found = msgspec.structs.replace(found, hollow=False)
     assert compared(families.get("mujoco").standards["env"], found)[0] is True
-    assert found.ends >= 1
+    assert found.ends + found.within >= 2
     if name in GYMNASIUM:
         assert max(each.largest for each in (*found.observations, *found.rewards)) < 1e-9
 
