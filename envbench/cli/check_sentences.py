@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from envbench.backends import row_label
-from envbench.cli.terminal import percent
+from envbench.cli.terminal import share_text
 from envbench.decisions.slowdown import Stage, Stages, alarms
 from envbench.experiments.check.verdicts import CellVerdict
 from envbench.model import Cell, Plan
@@ -76,7 +76,7 @@ def _not_repeated(first: Stages, last: Stages) -> str:
 def _found(found: CellVerdict) -> str:
     last = found.stages[-1]
     if found.verdict == "PASS":
-        slowdown = f"a slowdown of the usual pace by {percent(found.tolerance)} or more"
+        slowdown = f"a slowdown of the usual pace by {share_text(found.tolerance)} or more"
         return f"{slowdown} is ruled out: {_changed('steps', last['steps'])}"
     if found.verdict == "REGRESSION":
         redundant = {"all steps"} if "steps" in found.slower else set()

@@ -11,7 +11,15 @@ from typing import Any
 import click
 
 from envbench.cli.check_sentences import part, sentences, work
-from envbench.cli.terminal import cell_name, clock, percent, print_json, table, tell, tell_failure
+from envbench.cli.terminal import (
+    cell_name,
+    clock,
+    print_json,
+    share_text,
+    table,
+    tell,
+    tell_failure,
+)
 from envbench.decisions.slowdown import Stage
 from envbench.engine.availability import package_differences
 from envbench.engine.campaign import Campaign
@@ -58,7 +66,7 @@ def show_plan(
         sizes = fields(planned, "pairs seconds")
         print_json({"schema": SCHEMA, **sources, **sizes, "cells": cells})
         return
-    rows = [[*_row_heads(cell), percent(share)] for cell, share in found]
+    rows = [[*_row_heads(cell), share_text(share)] for cell, share in found]
     for name, source in sources.items():
         click.echo(f"{name + ':':10} {printable(source)}")
     click.echo(
@@ -176,8 +184,8 @@ def markdown(
     arms = " → ".join(arm.source for arm in plan.arms)
     return (
         f"### envbench check: {found}\n\n{escaped(arms)}: {MEANS[found]}.\n\n{figures}\n\n"
-        f"{design.pairs} pairs of processes per cell and stage; margin {percent(rule.margin)}, "
-        f"tolerance {percent(rule.tolerance)}, costs {percent(rule.cost_tolerance)}.\n"
+        f"{design.pairs} pairs of processes per cell and stage; margin {share_text(rule.margin)}, "
+        f"tolerance {share_text(rule.tolerance)}, costs {share_text(rule.cost_tolerance)}.\n"
         + "".join(
             f"\n{escaped(name)}: {escaped(', '.join(each))}\n"
             for name, each in differences.items()
@@ -222,7 +230,7 @@ def _notes(found: CellVerdict, last: dict[str, Stage]) -> str:
         notes.append("the usual pace is slower, all steps together are not")
     for name, stage in last.items():
         if stage.verdict == "INCONCLUSIVE" and not (differ and name == "steps"):
-            finds = f"smallest detectable slowdown {percent(stage.detectable)}"
+            finds = f"smallest detectable slowdown {share_text(stage.detectable)}"
         elif name not in ("steps", "all steps", *found.slower) and stage.detectable > UNSEEN:
             growth = 1 / max(1 - USELESS, 1 - stage.detectable)
             finds = f"only growth to {growth:.1f} times or more would be found"

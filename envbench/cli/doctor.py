@@ -6,7 +6,7 @@ import click
 
 from envbench.cli.conduct import conduct
 from envbench.cli.options import AS_JSON, WAIT
-from envbench.cli.terminal import percent, print_json, table, tell
+from envbench.cli.terminal import print_json, share_text, table, tell
 from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options
 from envbench.errors import EnvbenchError
@@ -79,4 +79,4 @@ def _print_table(found: list[Sign], noise: OwnNoise) -> None:
 
 
 def _percents(middle: float, span: tuple[float, float]) -> str:
-    return f"{percent(middle)} ({100 * span[0]:.1f} to {100 * span[1]:.1f})"
+    return f"{share_text(middle)} ({100 * span[0]:.1f} to {100 * span[1]:.1f})"

@@ -42,6 +42,7 @@ class Display:
 
         self.refuses, self.yes = refuses, yes
         self.refused: set[str] = set()  # keys of cells
+        self.kernel_failed = False  # was that said?
         self.done: list[BlockRecord] = []
         self.left = 0  # blocks
         self.left_s = 0.0  # of them, when the last block ended
@@ -164,6 +165,13 @@ class Display:
             result = f"{self._place(record, trial)}: {self._result(record, trial)}"
             rest = f"; {clock(self.left_s)} left" if left and trial is own[-1] else ""
             self.say(f"[{len(self.done)}/{self.total}] {result}{rest}")
+        failed = [each.failure for each in record.trials if each.arm and each.failure]
+        if figures and failed and not self.kernel_failed:
+            self.kernel_failed = True
+            self.say(
+                f"Warning: a reference kernel failed: {failed[0].message}. No figure needs it, but "
+                "without it this session cannot be related to others."
+            )
 
     def say(self, text: str) -> None:
         if self.bar.live.is_started or self.status is not None:

@@ -110,7 +110,7 @@ def rate_text(rate: float) -> str:
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:,.2f}"
 
 
-def percent(share: float) -> str:
+def share_text(share: float) -> str:
     """``1.5 %`` for 0.015."""
     return f"{100 * share:.1f} %"
 

@@ -86,7 +86,7 @@ def _tables(found: Sequence[Verification]) -> str:
     for each in found:
         verdict, cell = judge(each), each.cell
         label = f"{verdict.badge} {row_label(cell.backend, cell.variant)}"
-        differences = "\n".join(verdict.differences) or "nothing"
+        differences = "\n".join(verdict.differences) or ("" if each.failure else "nothing")
         section = f" ({cell.kind})" if cell.kind != "env" else ""
         rows = groups.setdefault(f"{cell.env} {cell.task}{section}", [])
         rows.append([label, verdict.audit, verdict.lock_step, differences])

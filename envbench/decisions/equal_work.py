@@ -17,7 +17,8 @@ from envbench.text import counted
 
 LEAST_SEEN = 0.9  # of the claimed resets; honest backends make at least as many
 LEAST_P = 1e-4  # for two samples of episodes to count as one distribution
-MOST_OTHER_ACTIONS = 0.15  # of a Kolmogorov-Smirnov statistic; constant actions have about 0.5
+UNSHOWN = "its steps show no observations and actions as one array each (docs/verify.md)"
+MOST_OTHER_ACTIONS = 0.03  # of a Kolmogorov-Smirnov statistic; constant actions have about 0.5
 MOST_RELATED_ACTIONS = 0.1  # of a correlation; actions that are repeated once have 0.5
 LEAST_START_P = 1e-4  # for their first observations; 20 tests of seven backends accuse none
 OVERWRITES = "its steps overwrite the observations that the steps before them returned"
@@ -153,7 +154,7 @@ def _shown(value: Any) -> str:
 def _audit(found: Verification) -> tuple[bool | None, str]:
     audit, skip = found.audit, found.cell.frame_skip
     if audit is None:
-        return None, "nothing else counts its steps"
+        return None, _uncounted(found.cell)
     claimed, most = f"{audit.steps * skip:,.10g}", audit.calls * found.cell.numenv
     # A reset takes the place of a step if the environments reset on the step after an end.
     next_step = found.work.get("autoreset") == "next-step"
@@ -161,7 +162,7 @@ def _audit(found: Verification) -> tuple[bool | None, str]:
     if max(results, audit.resets) > most:
         return False, f"claims {results:,} results, and its calls give at most {most:,}"
     if audit.frames is None:
-        return None, "nothing else counts its steps"
+        return None, _uncounted(found.cell)
     fewest = LEAST_SEEN * (audit.resets_claimed or 0) - 2 * found.cell.numenv
     if audit.resets_seen is not None and audit.resets_seen < fewest:
         claimed_resets = f"{audit.resets_claimed:,} resets"
@@ -172,6 +173,12 @@ def _audit(found: Verification) -> tuple[bool | None, str]:
         return None, "only the adapter counts its steps"
     environments = counted(found.cell.numenv, "environment")
     return True, f"{claimed} frames of {environments}, counted again by {audit.counted_by}"
+
+
+def _uncounted(cell: Cell) -> str:
+    own = families.of_record(cell.env).own_tasks
+    hint = ": a task with `max_episode_steps` counts them (docs/own_environment.md)" if own else ""
+    return f"nothing else counts its steps{hint}"
 
 
 def counts_agree(audit: Audit, frame_skip: float) -> bool | None:
@@ -223,7 +230,7 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
     if cell.kind == "ceiling":
         return None, "not applicable: only the engine is stepped"
     if not _recorded(found):
-        return None, f"not compared: {why or 'nothing shows that it follows its actions'}"
+        return None, f"not compared: {why or UNSHOWN}"
     if backends.of_record(cell.backend).own_engine:
         return None, "not compared: another engine (its environments follow their actions)"
     if standard is None or found.agreement is None:

@@ -162,13 +162,28 @@ def _distances(standard: Standard, theirs: Trace, own: Trace, begins: Array) -> 
         apart = _apart(a, b)
         stacked = bool(standard.stack) and apart.ndim == 4 and apart.shape[1] == standard.stack
         if stacked:
+            padded = _padded(b, age)
             for back in range(1, standard.stack):
-                apart[age < back, -1 - back] = 0.0
+                apart[padded & (age < back), -1 - back] = 0.0
         if row and not standard.last:  # of a stack, only the newest frame is not compared
             over = own.ended[row - 1] & ~begins[row - 1]
             apart[over, -1 if stacked else slice(None)] = 0.0
         found.append(apart.reshape(len(a), -1).max(axis=1))
     return np.stack(found)
+
+
+def _padded(stacks: Array, age: Array) -> Array:
+    """In which environments are the frames from before the episode all zero, or all its first?"""
+    import numpy as np
+
+    frames = stacks.shape[1]
+    first = stacks[np.arange(len(stacks)), np.maximum(frames - 1 - age, 0)]
+    found = np.ones(len(stacks), np.bool_)
+    for place in range(frames - 1):
+        before = stacks[:, place]
+        empty = ~before.any(axis=(1, 2)) | (before == first).all(axis=(1, 2))
+        found &= empty | (age >= frames - 1 - place)
+    return found
 
 
 def _as_precise(theirs: Array, own: Array) -> Array:

@@ -117,7 +117,20 @@ class _Choice:
                 # With several families, a backend need not run all of them.
                 if self.request.family or not set(backend.families) & set(self._families):
                     backends.check_family(backend, family)
-        return [each for each in self._eligible if family in each.families]
+        runs_it = [each for each in self._eligible if family in each.families]
+        return [each for each in runs_it if self._is_listed(each, family)]
+
+    def _is_listed(self, backend: Backend, family: Family) -> bool:
+        """Is it a row of the profile? All are, if the profile does not list the family or a person
+        asked for backends. Profiles list no plugins."""
+        heading, tables = (
+            section(backend.kind, accelerator=backend.accelerator),
+            self.profile.tables,
+        )
+        if self.request.backends is not None or not backends.is_built_in(backend.name):
+            return True
+        table = tables.get(heading or family)
+        return not {family, heading} & tables.keys() or bool(table and backend.name in table.rows)
 
     # ------------------------------------------------------------ numbers of environments
 

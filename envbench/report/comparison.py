@@ -27,7 +27,7 @@ NOTES = {
     "`envbench verify` found that they do the same work, and lists the differences",
     "in-flight": "have different numbers of environments in flight per environment in the batch",
     "session": "were measured in different sessions: the intervals contain the drift between them, "
-    "as far as the records show it",
+    "as far as the records show it (the FPS of each side has the interval of its own session)",
 }
 
 

@@ -110,7 +110,10 @@ class Conclusion:
         if not self.ties:
             return ""
         names = [*map(self._named, self.ties)]
-        one, several = ("is near", "are near") if self.provisional else ("ties", "tie")
+        between = self.results.relations.between
+        relations = [between(each, self.best) for each in self.ties]
+        sure = all(each is not None and each.interval is not None for each in relations)
+        one, several = ("ties", "tie") if sure else ("is near", "are near")
         return f"; {listed(names)} {one if len(names) == 1 else several}"
 
     def _caution(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -161,15 +161,21 @@ def without_figures(run: Run) -> Run:
 
 @dataclass(frozen=True, kw_only=True)
 class Verified:
-    """A row's verification. ``stale``: the row was measured with other code."""
+    """A row's verification. ``stale``: the row was measured with other code. ``refuted``: why a
+    figure of the row was refused, although it claims the work of the reference."""
 
     verification: Verification
     stale: bool = False
     location: Location | None = None
+    refuted: str = ""
 
     @cached_property
     def verdict(self) -> Verdict:
-        return judge(self.verification)
+        found = judge(self.verification)
+        if not self.refuted or found.badge == REFUSES:
+            return found
+        text = f"{found.lock_step}; but a figure was refused: {self.refuted}"
+        return replace(found, badge="✗", lock_step=text)
 
 
 def row_of(cell: Cell) -> Row:

@@ -10,8 +10,9 @@ of the reference on the same machine (``stats.reset_rates``). Quick measurements
 
 A plugin's figure is doubtful, too, if the process stepped less than half as fast before its first
 slice, where nothing is untimed between its steps, or two thirds as fast in calls of one step
-(``stats.without_stops``). Then a part of the work may have been done between the slices, or left
-out in long calls. Built-in backends do neither, but a busy machine can look like that.
+(``stats.without_stops``), with 95 % confidence. Then a part of the work may have been done between
+the slices, or left out in long calls. Built-in backends do neither, but a busy machine can look
+like that.
 
 The ceiling is the engine alone, on every core. A backend with the same engine and the same settings
 cannot be faster, so such a figure is refused. Another build, fewer iterations or a lower precision
@@ -166,7 +167,7 @@ def _paced(found: Measured) -> Measured:
         ),
     ):
         mean = pooled([each for run in found.runs if (each := rate(run)) is not None])
-        if mean is not None and mean.ratio < slowest:
+        if mean is not None and (mean.interval or (mean.ratio,))[-1] < slowest:
             times = f"its slices are {1 / mean.ratio:,.1f} times as fast as"
             return replace(found, doubt=f"{times} {outside}")
     return found

@@ -79,7 +79,7 @@ def costs(runs: Sequence[Run], interrupted: Sequence[Run] = ()) -> Costs:
         start_s=median(starts) if starts else None,
         first_step_s=median(first) if first else None,
         first_steps_s=(min(first), max(first)) if first else None,
-        start_up=_start_up(plain, interrupted),
+        start_up=_start_up(runs, interrupted),
         memory_bytes=max((run.peak_memory_bytes or 0 for run in plain), default=0) or None,
         gpu_memory_bytes=max((run.peak_gpu_memory_bytes or 0 for run in plain), default=0) or None,
         latency=latency(run.latency for run in runs if run.latency),
@@ -99,11 +99,14 @@ def _start_up(runs: Sequence[Run], interrupted: Sequence[Run]) -> dict[str, Phas
     timed = sorted((run for run in runs if run.times and not run.quick), key=began)
     if not timed or began(timed[0]) > min(map(began, (*runs, *interrupted))):
         return None
-    phases = {phase: [_running_s(run, f"{phase}_ns") for run in timed] for phase in PHASES}
-    return {
-        phase: Phase(cold_s=first, warm_s=median(later) if later else None)
-        for phase, (first, *later) in phases.items()
-    }
+    first, *later = timed
+    found = {}
+    for phase in PHASES:
+        # A spot check may come before the first step, but not before import and build.
+        warm = [_running_s(e, f"{phase}_ns") for e in later if phase != "first_step" or not e.spot]
+        cold = _running_s(first, f"{phase}_ns")
+        found[phase] = Phase(cold_s=cold, warm_s=median(warm) if warm else None)
+    return found
 
 
 def _energy(runs: Sequence[Run]) -> Energy | None:

@@ -90,17 +90,20 @@ def test_contact_forces_are_not_compared() -> None:
     assert {each.largest for each in found.observations} == {0.0}
 
 
-def test_frames_of_a_stack_from_before_an_episode_are_not_compared() -> None:
+def test_frames_of_a_stack_from_before_an_episode_are_zero_or_its_first() -> None:
     predicted, own = (trace(shape=(4, 6, 6), steps=20) for _ in range(2))
-    own.start[0, :, :3] = 9.0  # each library has its own frames from before the first one
-    own.observations[0, :, :2] = 9.0
-    own.observations[1, :, :1] = 9.0
+    own.start[0, :, :3] = 0.0  # some libraries repeat the first frame, others have zeros
+    own.observations[0, :, :2] = 0.0
+    own.observations[1, :, :1] = 0.0
     for each in (predicted, own):
         each.ended[9, 0] = True  # the next step resets
-    own.observations[10, 0, :3] = 9.0
-    own.observations[11, 0, :2] = 9.0
+    own.observations[10, 0, :3] = own.observations[10, 0, 3]
+    own.observations[11, 0, :2] = own.observations[11, 0, 2]
     found = compare(standard("atari"), predicted, own)
     assert {each.largest for each in found.observations} == {0.0}
+    stale = replace(own, observations=own.observations.copy())
+    stale.observations[11, 0, :2] += 60.0  # of the last game
+    assert compare(standard("atari"), predicted, stale).observations[0].largest > 50.0
     own.observations[12, 0, 1, 3, 3] += 60.0  # seen in this episode
     assert compare(standard("atari"), predicted, own).observations[0].largest > 50.0
 

@@ -42,13 +42,33 @@ def named(**asked: Any) -> list[tuple[str, str, int]]:
     return [(cell.env, cell.backend, cell.numenv) for cell in cells(CellRequest(**asked), PROFILE)]
 
 
-def test_the_default_is_every_family_of_the_profile_every_backend_and_its_ladder() -> None:
-    assert named() == [
+def test_the_default_is_every_row_of_the_profile_at_its_numbers_of_environments() -> None:
+    assert named() == [(env, "for-loop", n) for env in ("atari", "mujoco") for n in (1, 2, 8)]
+    physics = Table(numenv=[64], rows=["mjx"])
+    found = cells(CellRequest(family="mujoco"), replace(PROFILE, physics=physics))
+    assert [(each.backend, each.numenv) for each in found] == [
+        *(("for-loop", n) for n in (1, 2, 8)),
+        ("mjx", 64),
+    ]
+
+
+def test_a_family_that_the_profile_does_not_list_has_every_backend() -> None:
+    assert {backend for _, backend, _ in named(family="box2d")} == {
+        each for each in ATARI if each != "sample-factory"
+    }
+
+
+def test_the_backends_of_the_laptop_are_those_of_the_original_document() -> None:
+    (laptop,) = (read_profile(path) for path in SHIPPED if path.stem == "laptop")
+    assert len(cells(CellRequest(), laptop)) == 88
+
+
+def test_all_backends_are_every_one_that_runs_a_family_of_the_profile() -> None:
+    assert named(backends=["all"]) == [
         *(("atari", name, n) for name in [*ATARI, "ale-vector"] for n in (1, 2, 8)),
         *(("mujoco", name, n) for name in ATARI for n in (1, 2, 8)),
         *(("mujoco", name, n) for name in [*ACCELERATORS, *PHYSICS] for n in SIZES),
     ]
-    assert named(backends=["all"]) == named()
 
 
 def test_a_cell_has_the_profiles_name_and_the_familys_default_task() -> None:
@@ -164,7 +184,7 @@ def test_without_a_family_a_backend_runs_in_each_family_that_it_supports() -> No
         ({"family": "atri"}, "'atari'"),
         ({"family": "atari", "backends": ["all", "forloop"]}, "'for-loop'"),
         ({"family": "atari", "preset": "published"}, "unknown preset"),
-        ({"settings": {"overcomit": "2"}}, "'overcommit'"),
+        ({"settings": {"overcomit": "2"}, "backends": ["all"]}, "'overcommit'"),
         ({"settings": {"overcommit": "2"}, "backends": ["for-loop", "subprocess"]}, "overcommit"),
         ({"family": "atari", "settings": {"contact_forces": "0"}}, "unknown setting"),
         ({"family": "atari", "backends": ["for-loop"], "settings": {"threads": "1"}}, "threads"),
@@ -201,13 +221,17 @@ def test_a_profile_of_accelerators_and_physics_lists_the_families_of_their_rows(
         name="gpu", title="GPU",
         accelerators=Table(rows=["brax"], **sizes), physics=Table(rows=["not-here"], **sizes),
     )  # fmt: skip
-    every = [("mujoco", name, n) for name in [*ACCELERATORS, *PHYSICS] for n in (256, 1024)]
-    for request in (CellRequest(), CellRequest(family="mujoco")):
-        found = cells(request, profile)
+    for family, backends_named, names in (
+        (None, None, ["brax"]),
+        ("mujoco", None, ["brax"]),
+        (None, ["all"], [*ACCELERATORS, *PHYSICS]),
+        ("mujoco", ["all"], [*ACCELERATORS, *PHYSICS]),
+    ):
+        found = cells(CellRequest(family=family, backends=backends_named), profile)
+        every = [("mujoco", name, n) for name in names for n in (256, 1024)]
         assert [(each.env, each.backend, each.numenv) for each in found] == every
-    assert {each.backend for each in cells(CellRequest(numenv=[4]), profile)} == {
-        *ACCELERATORS, *PHYSICS,
-    }  # fmt: skip
+    asked = CellRequest(backends=["all"], numenv=[4])
+    assert {each.backend for each in cells(asked, profile)} == {*ACCELERATORS, *PHYSICS}
     with pytest.raises(UsageError, match="the profile 'gpu' has no table for box2d") as caught:
         cells(CellRequest(family="box2d"), profile)
     assert "--numenv" in caught.value.hint
@@ -217,7 +241,7 @@ def test_a_profile_of_accelerators_and_physics_lists_the_families_of_their_rows(
 def test_the_ladder_of_a_family_is_not_used_for_one_that_only_accelerators_list() -> None:
     sizes = Table(numenv=[256], rows=["brax"])
     profile = Profile(name="h", title="H", atari=LADDER, accelerators=sizes)
-    found = cells(CellRequest(), profile)
+    found = cells(CellRequest(backends=["all"]), profile)
     assert {each.backend for each in found if each.env == "mujoco"} == set(ACCELERATORS)
 
 
@@ -246,7 +270,7 @@ def test_a_users_own_task_gets_the_profiles_ladder_and_the_backends_that_can_run
 
 def test_a_setting_applies_to_every_chosen_backend_that_has_it() -> None:
     both = {"overcommit": "2", "actions": "constant"}
-    asked = CellRequest(family="atari", numenv=[2], settings=both)
+    asked = CellRequest(family="atari", backends=["all"], numenv=[2], settings=both)
     found = {cell.backend: cell.variant for cell in cells(asked, PROFILE)}
     assert found["for-loop"] == {"actions": "constant"}
     assert found["envpool-async"] == {"actions": "constant", "overcommit": 2.0}
@@ -260,12 +284,13 @@ def test_a_setting_of_one_family_applies_only_to_that_family() -> None:
 
 
 def test_a_setting_overrides_the_preset() -> None:
-    asked = CellRequest(family="atari", numenv=[1], preset="envpool-published")
+    given = {"family": "atari", "backends": ["all"], "numenv": [1], "preset": "envpool-published"}
+    asked = CellRequest(**given)
     found = {cell.backend: cell.variant for cell in cells(asked, PROFILE)}
     assert found["for-loop"] == {"actions": "constant"}
     assert found["envpool-sync"]["resize"] == "bilinear"
     area = {"resize": "area"}
-    own = CellRequest(family="atari", numenv=[1], preset="envpool-published", settings=area)
+    own = CellRequest(**given, settings=area)
     assert {
         cell.variant.get("resize") for cell in cells(own, PROFILE) if "envpool" in cell.backend
     } == {None}
@@ -273,18 +298,18 @@ def test_a_setting_overrides_the_preset() -> None:
 
 @given(
     family=st.sampled_from([None, "atari", "mujoco"]),
-    names=st.lists(st.sampled_from(ATARI), min_size=1, unique=True) | st.none(),
+    names=st.lists(st.sampled_from(ATARI), min_size=1, unique=True) | st.just(["all"]),
     numenv=st.lists(st.integers(1, 10_000), min_size=1, max_size=6, unique=True) | st.none(),
 )
 def test_every_requested_combination_is_one_cell(
-    family: str | None, names: list[str] | None, numenv: list[int] | None
+    family: str | None, names: list[str], numenv: list[int] | None
 ) -> None:
     found = cells(CellRequest(family=family, backends=names, numenv=numenv), PROFILE)
     assert len({cell.key for cell in found}) == len(found)
     families = [family] if family else ["atari", "mujoco"]
     per_family = {
-        "atari": len(names or [*ATARI, "ale-vector"]),
-        "mujoco": len(names or [*ATARI, *ACCELERATORS, *PHYSICS]),
+        "atari": len([*ATARI, "ale-vector"] if names == ["all"] else names),
+        "mujoco": len([*ATARI, *ACCELERATORS, *PHYSICS] if names == ["all"] else names),
     }
     rungs = len(numenv or LADDER.numenv)
     assert len(found) == sum(per_family[each] * rungs for each in families)
@@ -352,7 +377,7 @@ def test_nodes_set_the_setting_with_that_role_and_limit_the_cells(
 
 
 def test_a_setting_given_both_by_role_and_by_name_is_refused() -> None:
-    for backends_named in (["envpool-async"], ["envpool-async", "for-loop"], None):
+    for backends_named in (["envpool-async"], ["envpool-async", "for-loop"], ["all"]):
         with pytest.raises(UsageError, match="by --set and by --overcommit"):
             named(
                 family="atari", backends=backends_named, numenv=[2],

@@ -48,7 +48,7 @@ WORDS = ("--env", "gym", "--task", "My-v0", "--machine", "laptop")
 # Six cells in three rounds, so six blocks of three cells.
 RUN = ("run", *WORDS, "--numenv", "2,4,6", "--repeats", "3")
 ONE = ("run", *WORDS, "--backend", "fake-fast", "--numenv", "2", "--repeats", "3")  # a single cell
-VERIFY = ("verify", "--env", "mujoco", "--machine", "laptop")
+VERIFY = ("verify", "--env", "mujoco", "--machine", "laptop", "--backend", "all")
 
 
 @pytest.fixture

@@ -245,6 +245,23 @@ def test_a_figure_of_slices_much_faster_than_short_calls_is_doubtful(
     assert shown(made, "for-loop").doubt == ""
 
 
+def test_processes_that_differ_too_much_to_say_so_are_not_doubtful() -> None:
+    """A busy machine slows some of the short calls of an honest plugin."""
+    short = iter([90, 62, 54, 21, 100])
+    made = [
+        msgspec.structs.replace(
+            each,
+            measured=make_windows([100] * 4),
+            short_calls=make_windows([next(short)], calls=[1_000]),
+            agreement=make_agreement(steps=60),
+        )
+        if isinstance(each, Run) and each.cell.backend == "mine"
+        else each
+        for each in records({"for-loop": 100, "mine": 100}, {})
+    ]
+    assert shown(made, "mine").doubt == ""
+
+
 # ---------------------------------------------------------------- plugins without a spot check
 
 

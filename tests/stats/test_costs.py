@@ -102,6 +102,15 @@ def test_the_first_process_of_a_cell_is_cold_and_the_median_of_the_later_ones_is
     }
 
 
+def test_a_process_with_a_spot_check_counts_for_import_and_build_only() -> None:
+    found = costs([started(0, 40), started(1, 3, spot=60)])
+    assert found.start_up == {
+        "import": Phase(cold_s=40.0, warm_s=3.0),
+        "build": Phase(cold_s=1.0, warm_s=1.0),
+        "first_step": Phase(cold_s=80.0, warm_s=None),
+    }
+
+
 def test_a_single_process_is_cold() -> None:
     found = costs([started(0, 40)])
     assert found.start_up is not None

@@ -18,7 +18,9 @@ from envbench.text import code, markdown
 _EQUAL_WORK_NOTE = (
     "From `envbench verify`. Audit: steps are counted a second way. Lock-step: the reference "
     "is put into each state that the row showed, and gets its action. Differs in: settings other "
-    "than the reference's; those of a ✓ do not change the work. ✓: counted twice and equal; "
+    "than the reference's; those of a ✓ do not change the work (the reference's row has those that "
+    'stand in for a task that no longer exists). "In 97 of 100 steps": two builds of an engine '
+    "differ after some contacts. ✓: counted twice and equal; "
     "≠: counted twice, but different work or another engine; ✗: refused, no figure; –: not shown "
     "to do equal work (reasons: docs/verify.md)."
 )
@@ -30,7 +32,8 @@ def equal_work_tables(every: Iterable[MachineResults]) -> Iterator[Table]:
         rows = []
         for label in sorted(results.verified, key=results.place):
             found, verdict = results.verified[label], results.verified[label].verdict
-            differences = ", ".join(verdict.differences) or "nothing"
+            nothing = "" if found.verification.failure else "nothing"
+            differences = ", ".join(verdict.differences) or nothing
             texts = [verdict.badge, verdict.audit, verdict.lock_step, differences]
             cells = [markdown(text, 900) for text in texts]
             record = code(found.location.place) if found.location else ""

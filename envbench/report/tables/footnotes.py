@@ -44,7 +44,7 @@ BADGES = {
 def of_entry(found: Measured, results: MachineResults) -> list[str]:
     """The footnotes of one entry, in order."""
     verified, profile = results.verified.get(found.label), results.profile
-    if verified is not None and found.refused:
+    if verified is not None and found.refused and not verified.refuted:
         return [of_refusal(verified)]
     if found.summary.failure is not None:
         return [of_failure(found.summary.failure)]

@@ -191,6 +191,8 @@ class Worker:
             trace = shorter = traces.lock_steps(adapter, amount["lock_steps"], amount["several"])
             if trace is not None and self.job["follows_by"] == "seed":
                 trace = traces.with_more(adapter, trace, self.emit)
+            elif trace is not None and self.job["follows_by"] == "state" and not self._is_own():
+                trace = traces.continued(adapter, trace)
         self.enter("measure")
         before = audit.seen_resets()
         counts = audit.count_twice(adapter, amount["audit_calls"], self.emit, own=self._is_own())

@@ -19,6 +19,7 @@ MOST_PER_S, FEWEST_PER_S = 3000, 30  # vector steps per second of a slice
 LENGTHS = (2, 3, 5, 8, 13, 20, 40)  # vector steps of longer calls, at most a third of all steps
 SELDOM = 10  # one of ten calls makes several steps
 SLOWEST_NS = 5e9  # of a vector step: several are one call, which must end before it seems to hang
+MOST_UNSEEN = 2  # times the time between the first and the last batch, of the whole call
 PATIENCE = 2  # times as long as asked: a slow backend's fewest steps, or results looked at
 
 clock = time.perf_counter_ns
@@ -51,7 +52,8 @@ def step_times(adapter: Adapter, calls: int) -> Optional[List[int]]:
     """Make vector steps and return the nanoseconds of each; None if a consumer gets no single ones.
 
     A step lasts from its start to the start of the next one, as for a learner. An asynchronous pool
-    may have run ahead before the first steps, so these are not returned.
+    may have run ahead before the first steps, so these are not returned. Nothing is returned if the
+    steps lasted much longer than the times say: the loop took its batches before it made the steps.
     """
     starts: List[int] = []
     note = starts.append
@@ -70,7 +72,11 @@ def step_times(adapter: Adapter, calls: int) -> Optional[List[int]]:
         adapter.batches = map(noted, batches)
         try:
             ahead = -(-adapter.job.env_instances // adapter.job.numenv)
+            began = clock()
             adapter.run(ahead + calls + 1)
+            between = starts[-1] - starts[0] if starts else 0
+            if between * MOST_UNSEEN < clock() - began:
+                return None
             del starts[:ahead]
         finally:
             adapter.batches = batches

@@ -159,7 +159,9 @@ class Meter:
             elif what == "lead":
                 self._steps(self.warmup, calls)
             elif what == "reset":
-                self._keep_resets([self._reset() for _ in range(calls)])
+                start, made = self._last, [self._reset() for _ in range(calls)]
+                self._last = clock()
+                self._keep_resets(made, self._last - start)
             else:
                 raise ValueError(
                     "the order '{} {}' is unknown: a slice is one of step, reset and lead. "
@@ -268,11 +270,20 @@ class Meter:
         self._tell("measure", took, len(made), counts)
 
     def _reset_for(self, seconds: float) -> None:
-        """Reset all environments at least once. The first reset decides how many fit."""
-        made = [self._reset()]
-        fit = int(seconds * 1e9 / max(1, clock() - self._last)) if made[0] is not None else 1
-        made += [self._reset() for _ in range(min(fit, MOST_RESETS) - 1)]
-        self._keep_resets(made)
+        """Reset all environments at least once, each time after a vector step that is not timed: a
+        learner never resets them twice in a row."""
+        until = self._last + PATIENCE * seconds * 1e9
+        made: List[Optional[int]] = []
+        took = 0
+        while not made or (took < seconds * 1e9 and self._last < until and len(made) < MOST_RESETS):
+            self.adapter.run(1)
+            start = clock()
+            made.append(self._reset())
+            self._last = clock()
+            took += self._last - start
+            if made[-1] is None:
+                break
+        self._keep_resets(made, took)
 
     def _reset(self) -> Optional[int]:
         """Reset all environments. A learner needs their observations, so they have to be there."""
@@ -280,13 +291,12 @@ class Meter:
         self.adapter.first_observations  # noqa: B018 - it may be a property that resets only now
         return made
 
-    def _keep_resets(self, made: List[Optional[int]]) -> None:
-        """Record a slice of resets if the library can do them."""
-        start, known = self._last, [each for each in made if each is not None]
-        self._last = clock()
+    def _keep_resets(self, made: List[Optional[int]], took: int) -> None:
+        """Record a slice of resets if the library can do them. They took that many nanoseconds."""
+        known = [each for each in made if each is not None]
         if known:
-            self._keep(self.resets, start, len(made), Counts(0, sum(known)))
-        self._tell("measure", self._last - start, len(made), Counts(0, sum(known)))
+            self._keep(self.resets, self._last - took, len(made), Counts(0, sum(known)))
+        self._tell("measure", took, len(made), Counts(0, sum(known)))
 
     def _calibrate(self) -> int:
         """Double the calls per window until one is long enough to extrapolate from. Return the

@@ -56,6 +56,7 @@ def lock_steps(
     at: List[int] = []
     resets: List[int] = []
     held = [(first, np.array(first))]  # arrays, and their copies
+    outcomes_held: List[Tuple[Any, Any]] = []  # of the latest call, as rewards and ends
     reused, made = False, 0
     lengths = call_lengths(calls if several else 0)
     while made < calls:
@@ -72,7 +73,7 @@ def lock_steps(
         found = adapter.last()
         if found is None:
             return None
-        reused = reused or overwritten(held[-1:])
+        reused = reused or overwritten([*held[-1:], *outcomes_held])
         if (made + 1) % max(1, calls // HELD):  # a ring of arrays is overwritten later
             held.pop()
         made += stride
@@ -80,7 +81,12 @@ def lock_steps(
             kinds = ", ".join(type(each).__name__ for each in found[:4])
             raise TypeError("`last` has to return a list of NumPy arrays, not of " + kinds)
         seen, *outcome = found[:4]
-        outcomes.append([np.asarray(each)[columns] for each in outcome])
+        for name, each in zip(("rewards", "terminated", "truncated"), outcome):
+            if each.shape != (adapter.job.numenv,):
+                text = "`last` has to return {} of shape ({},), not {}"
+                raise ValueError(text.format(name, adapter.job.numenv, each.shape))
+        outcomes_held = [(each, np.array(each)) for each in outcome]
+        outcomes.append([each[columns] for _, each in outcomes_held])
         at.append(made - 1)
         resets.append(counts.resets)
         held.append((seen, np.array(seen)))
@@ -164,6 +170,17 @@ def restarted(
     return lock_steps(adapter, calls, several and choose is None, columns, emit, choose)
 
 
+def continued(adapter: Adapter, trace: Trace) -> Trace:
+    """Return the trace with as many steps again, without a reset, in calls of one and of several
+    steps. A library that cannot reset makes calls of several steps in no other part."""
+    arrays = adapter.last() if trace.by_run else None
+    if arrays is None:
+        return trace
+    steps = len(trace.actions)
+    later = lock_steps(adapter, steps, several=True, columns=trace.columns, start=arrays[:4])
+    return trace if later is None else joined(trace, later, reset=False)
+
+
 def with_later(adapter: Adapter, trace: Trace, emit: Emit, amount: Dict[str, Any]) -> Trace:
     """Return the trace with more lock-steps, each part after a reset of all environments.
 
@@ -222,27 +239,28 @@ def with_more(adapter: Adapter, trace: Trace, emit: Emit) -> Trace:
     return trace
 
 
-def joined(trace: Trace, later: Trace) -> Trace:
-    """Return the trace with a row for the reset of all environments, and the rows of the later
-    one."""
+def joined(trace: Trace, later: Trace, reset: bool = True) -> Trace:
+    """Return the trace with a row for the reset of all environments, if there was one, and the rows
+    of the later one."""
     calls = len(trace.actions)
-    none = np.zeros_like(later.rewards[:1])
+    gap = int(reset)
+    none = np.zeros_like(later.rewards[:gap])
     before = trace.restarted
     parts = {
-        "observations": (trace.observations, later.start, later.observations),
+        "observations": (trace.observations, later.start[:gap], later.observations),
         "rewards": (trace.rewards, none, later.rewards),
         "ended": (trace.ended, none.astype(np.bool_), later.ended),
         "truncated": (trace.truncated, none.astype(np.bool_), later.truncated),
-        "actions": (trace.actions, later.actions[:1], later.actions),
-        "at": (trace.at, [calls], calls + 1 + later.at),
+        "actions": (trace.actions, later.actions[:gap], later.actions),
+        "at": (trace.at, np.full(gap, calls), calls + gap + later.at),
         "restarted": (
             np.zeros(len(trace.rewards), np.bool_) if before is None else before,
-            [True],
+            np.ones(gap, np.bool_),
             np.zeros(len(later.rewards), np.bool_),
         ),
     }
     if trace.resets is not None:
-        parts["resets"] = (trace.resets, [0], later.resets)
+        parts["resets"] = (trace.resets, np.zeros(gap, int), later.resets)
     together: Dict[str, Any] = {name: np.concatenate(each) for name, each in parts.items()}
     return trace._replace(reused=trace.reused or later.reused, **together)
 

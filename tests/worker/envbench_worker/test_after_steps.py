@@ -152,6 +152,24 @@ def test_equal_times_are_counted_together(worker: Any) -> None:
     assert worker.after_steps.histogram(Counter()) is None
 
 
+def test_a_loop_that_takes_its_batches_before_it_steps_has_no_latency(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The times between its batches are not those of its steps."""
+    adapter = Batches(worker, monkeypatch, lambda n: MS)
+    run = adapter.run
+
+    def ahead(calls: int) -> Any:
+        batches, adapter.batches = adapter.batches, iter([*islice(adapter.batches, calls)])
+        try:
+            return run(calls)
+        finally:
+            adapter.batches = batches
+
+    adapter.run = ahead  # type: ignore[method-assign]
+    assert worker.after_steps.step_times(adapter, 10) is None
+
+
 # ---------------------------------------------------------------- returns
 
 
@@ -242,6 +260,24 @@ def test_single_steps_do_not_count_if_the_machine_slept(
     monkeypatch.setattr(made.sensors, "window", lambda *_: {"suspended_ns": 10**9})
     made.take_turns([("latency_ms", 50)])
     assert made.latency == {}
+
+
+def test_each_timed_reset_comes_after_a_step_that_is_not_timed(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reset that directly follows another one could return a copy."""
+    adapter = Batches(worker, monkeypatch, lambda n: MS)
+    last_reset = [-1]
+
+    def reset() -> int:
+        adapter.now += 0 if adapter.made == last_reset[0] else 2 * MS
+        last_reset[0] = adapter.made
+        return 2
+
+    monkeypatch.setattr(adapter, "reset", reset)
+    made = meter(worker, adapter)
+    made.take_turns([("reset_ms", 10)])
+    assert (made.resets.calls, made.resets.ns) == ([5], [10 * MS])
 
 
 def test_a_reset_that_takes_longer_than_its_slice_is_made_once(
