@@ -248,7 +248,7 @@ def measured_cells(*options: Option) -> Option:
     skips = Number(SMALLEST_SKIP, LARGEST_SKIP)
     return cell_options(
         family_option(f"{_FAMILIES}  [default: those that the profile lists]"),
-        backends_option("all that can run here, except ceiling"),
+        backends_option("those of the profile, otherwise all except ceiling"),
         *options,
         option(
             "--frame-skip N",

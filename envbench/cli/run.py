@@ -104,10 +104,10 @@ def run(
 ) -> None:
     """Measure how fast environments step on this machine.
 
-    Cells alternate in short slices, so that all see the same noise. One cell takes about a
-    minute. By default, measure every family that the profile lists, with every backend that can
-    run here except `ceiling`, at the numbers of environments in the profile. To resume a stopped
-    run, run the same command again.
+    Cells alternate in short slices, so that all see the same noise. Each takes about a minute. By
+    default, measure what the profile lists: its families, backends and numbers of environments. A
+    family that it does not list is measured with every backend that can run here except `ceiling`.
+    To resume a stopped run, run the same command again.
     """
     refuse_together("--duration", "--total-step")
     refuse_together("--quick", "--duration", "--repeats")

@@ -53,8 +53,8 @@ def verify(cells: CellRequest, options: Options, total_step: int, as_json: bool)
 
     Each step of a backend is compared with the step of a reference backend from the same state,
     with the same action. Steps are counted twice, by the adapter and by the environments
-    themselves. By default, verify every family that the profile lists, with every backend that can
-    run here except `ceiling`. To resume a stopped verification, run the same command again.
+    themselves. By default, verify the families and backends that the profile lists. To resume a
+    stopped verification, run the same command again.
     """
     experiment = VerifyExperiment(cells=cells, audit_calls=total_step)
     conduct(experiment, options, partial(_show, as_json=as_json), partly=True)

@@ -21,7 +21,7 @@ UNSHOWN = "its steps show no observations and actions as one array each (docs/ve
 MOST_OTHER_ACTIONS = 0.03  # of a Kolmogorov-Smirnov statistic; constant actions have about 0.5
 MOST_RELATED_ACTIONS = 0.1  # of a correlation; actions that are repeated once have 0.5
 LEAST_START_P = 1e-4  # for their first observations; 20 tests of seven backends accuse none
-OVERWRITES = "its steps overwrite the observations that the steps before them returned"
+OVERWRITES = "its steps overwrite the results that the steps before them returned"
 Mark = Literal["✓", "≠", "✗", "–"]
 
 

@@ -300,7 +300,7 @@ def test_a_lock_step_that_ended_early_decides_nothing() -> None:
 def test_a_backend_whose_steps_overwrite_its_observations_is_refused() -> None:
     verdict = judge(make_verification(agreement=make_agreement(reused=True)))
     assert (verdict.badge, verdict.refused) == ("✗", True)
-    assert "overwrite the observations" in verdict.lock_step
+    assert "overwrite the results" in verdict.lock_step
 
 
 def test_more_results_than_the_calls_can_give_are_refused() -> None:

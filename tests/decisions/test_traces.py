@@ -228,7 +228,7 @@ def test_in_comparisons_of_episodes_too_the_loop_that_was_compared_is_recorded()
     found = traces.compare(BOX2D, played_by_chance(1, 20), own)
     assert not found.by_run
     same, text = compared(BOX2D, found)
-    assert (same, "overwrite the observations" in text) == (False, True)
+    assert (same, "overwrite the results" in text) == (False, True)
 
 
 # ---------------------------------------------------------------- ends within a call

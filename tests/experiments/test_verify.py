@@ -62,6 +62,7 @@ OF_GAMES = {
     "few-noops": "FewNoops",
     "cached-noops": "CachedNoops",
     "blank-at-the-end": "BlankAtTheEnd",
+    "stale-stack": "StaleStack",
 }
 
 
@@ -103,6 +104,9 @@ def cheats(monkeypatch: pytest.MonkeyPatch, family: Family) -> dict[str, backend
         "only-follows": "OnlyFollows",
         "shares-actions": "SharesActions",
         "postpones": "Postpones",
+        "long-calls-without-reset": "IgnoresActionsInLongerCallsWithoutReset",
+        "weaker-actions": "WeakerActions",
+        "reuses-rewards": "ReusesRewards",
         **(OF_GAMES if family == "atari" else OF_PHYSICS),
     }
     made = {
@@ -116,16 +120,19 @@ def cheats(monkeypatch: pytest.MonkeyPatch, family: Family) -> dict[str, backend
 
 LATE = (  # what they do shows late, or in the starts of many episodes
     "never-ends", "ends-rarely", "blank-at-the-end", "ignores-at-last", "admits-to-less",
-    "few-noops", "cached-noops", "cached-reset", "paired-seeds", "only-follows",
+    "few-noops", "cached-noops", "cached-reset", "paired-seeds", "only-follows", "stale-stack",
 )  # fmt: skip
 # They show only if an episode ends within a longer call: of Ant, about three do.
 BY_CHANCE = ("hides-ends", "looks-at-last-steps")
 DIFFERS = ("✗", "differs")
 CAUGHT = {
     "claims-more": ("✗", "its calls give at most"),
-    "reuses-buffers": ("✗", "overwrite the observations"),
-    "aliases-in-run": ("✗", "overwrite the observations"),
-    "ring-of-buffers": ("✗", "overwrite the observations"),
+    "reuses-buffers": ("✗", "overwrite the results"),
+    "reuses-rewards": ("✗", "overwrite the results"),
+    "long-calls-without-reset": DIFFERS,
+    "weaker-actions": ("✗", "its actions are distributed differently"),
+    "aliases-in-run": ("✗", "overwrite the results"),
+    "ring-of-buffers": ("✗", "overwrite the results"),
     "recount-lies": ("✗", "its environments made"),
     "ignores-at-last": DIFFERS,
     "ignores-in-longer-calls": DIFFERS,
@@ -169,6 +176,7 @@ OF_FAMILY = {
         "few-noops": ("✗", "begin differently"),
         "cached-noops": ("✗", "its environments saw 0"),
         "blank-at-the-end": DIFFERS,
+        "stale-stack": DIFFERS,
     },
 }
 

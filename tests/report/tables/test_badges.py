@@ -85,6 +85,22 @@ def test_a_figure_that_a_spot_check_refuses_leaves_a_document_that_has_it() -> N
     assert "1,600" in text
 
 
+def test_a_row_whose_figure_a_spot_check_refuses_has_its_badge() -> None:
+    far = make_agreement(steps=60, observations=[Apart(median=9.0, p90=9.0, largest=9.0)])
+    work = {"work": dict(families.get("atari").work["env"])}
+    records = [
+        msgspec.structs.replace(each, facts=work, agreement=far if each.round else None)
+        if isinstance(each, Run) and each.cell.backend == "subprocess"
+        else each
+        for each in [*measured_plan(SPEEDS), make_verification()]
+    ]
+    (cell,) = (e for e in select(records).measured if e.cell.backend == "subprocess")
+    assert (cell.badge, cell.fps) == ("✗", None)
+    text = table_of(records)
+    assert "✗ refused" in text
+    assert "but a figure was refused: its steps in a spot check" in text
+
+
 def test_a_figure_of_a_refused_row_is_removed_although_its_record_is_gone() -> None:
     existing = """| Atari - laptop | 1 | 8 |
 |---|---|---|

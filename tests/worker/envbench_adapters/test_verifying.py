@@ -465,6 +465,47 @@ def test_an_array_that_is_overwritten_later_is_noticed(worker: Any) -> None:
     assert traces.lock_steps(own, 40).reused
 
 
+def test_an_array_of_rewards_that_the_next_step_overwrites_is_noticed(worker: Any) -> None:
+    traces = worker("worker.traces")
+    own = in_process(worker, "classic_control", "CartPole-v1")
+    held, step = np.zeros(3), own.envs.step
+
+    def overwriting(actions: Any) -> Any:
+        observations, rewards, *rest = step(actions)
+        held[...] = rewards + held[0] % 2  # they differ from step to step
+        return (observations, held, *rest)
+
+    own.envs.step = overwriting
+    assert traces.lock_steps(own, 40).reused
+
+
+def test_rewards_of_another_shape_are_an_error_that_names_it(worker: Any) -> None:
+    traces = worker("worker.traces")
+    own = in_process(worker, "classic_control", "CartPole-v1")
+    last = own.last
+    own.last = lambda: [each[:, None] if i == 1 else each for i, each in enumerate(last())]
+    with pytest.raises(ValueError, match=r"return rewards of shape \(3,\), not \(3, 1\)"):
+        traces.lock_steps(own, 10)
+
+
+@pytest.mark.parametrize(("family", "task"), FOLLOWED)
+def test_steps_continue_in_calls_of_several_steps_without_a_reset(
+    worker: Any, family: str, task: str
+) -> None:
+    traces = worker("worker.traces")
+    own = in_process(worker, family, task)
+    whole = traces.lock_steps(own, 220)
+    found = traces.continued(own, whole)
+    assert len(found.actions) == 440
+    assert (np.diff(found.at)[:219] == 1).all()
+    assert np.diff(found.at).max() > 1
+    assert found.restarted is None or not found.restarted.any()
+    standard = families.get(family).standards["env"].of(same_engine=True, rounded=False)
+    agreement = against_the_reference(worker, found, family, task)
+    assert standard.apart(agreement.observations) <= standard.tolerance
+    assert (agreement.other_ends, agreement.not_reset, agreement.reused) == (0, 0, False)
+
+
 @pytest.mark.parametrize(
     ("family", "task", "before"),
     [
