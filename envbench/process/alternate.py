@@ -16,7 +16,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from statistics import median
 
@@ -32,6 +32,7 @@ from envbench.process.starting import POLL_S, Start, start, stopped_ns
 from envbench.process.supervisor import Limits
 
 STARTING = ("start", "import", "build", "first_step")
+SIGNALS_S = 2.0  # where a signal does not end the wait (not Linux), it is handled after this long
 LATEST = 5  # warm-up windows whose median decides how many calls fill a slice
 _NOT_ORDERED = Failure(
     reason="invalid-figure",
@@ -78,7 +79,9 @@ def alternate(
                 worker.start.warm_up()
                 order.wait_until_ready(worker.index)
                 _raise_fault(threads)
-            while wait(threads, POLL_S).not_done:  # a signal is handled in between
+            left = {*threads}
+            while left:  # it wakes seldom: no slice should share its core with this thread
+                left = wait(left, SIGNALS_S, FIRST_COMPLETED).not_done
                 _raise_fault(threads)
         except BaseException:
             order.worker_ended(*range(count))  # so no more slices are ordered

@@ -75,6 +75,8 @@ PLANS = {
     "10 cells": Setup(backends=FIVE, columns=2),
     "a cell, the kernel": Setup(backends=("pool", "pool"), columns=1, block=2),
     "the same, two classes": Setup(backends=("processes", "pool"), columns=1, block=2),
+    "5 cells, three blocks": Setup(backends=FIVE, columns=1, rounds=3),
+    "5 cells, two blocks": Setup(backends=FIVE, columns=1, rounds=2),
 }
 
 
