@@ -126,7 +126,7 @@ def _encoded(rows: Sequence[Mapping[str, Any]], kind: str) -> bytes:
 
     frame = DataFrame(rows)
     for name in rows[0]:  # pandas makes decimals of whole numbers beside empty values
-        known = [row[name] for row in rows if row.get(name) is not None]
+        known = [row[name] for row in rows if row[name] is not None]
         if known and all(type(value) is int for value in known):
             frame[name] = frame[name].astype("Int64")
     if kind == "parquet":

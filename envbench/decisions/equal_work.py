@@ -17,10 +17,10 @@ from envbench.text import counted
 
 LEAST_SEEN = 0.9  # of the claimed resets; honest backends make at least as many
 LEAST_P = 1e-4  # for two samples of episodes to count as one distribution
-UNSHOWN = "its steps show no observations and actions as one array each (docs/verify.md)"
 MOST_OTHER_ACTIONS = 0.03  # of a Kolmogorov-Smirnov statistic; constant actions have about 0.5
 MOST_RELATED_ACTIONS = 0.1  # of a correlation; actions that are repeated once have 0.5
 LEAST_START_P = 1e-4  # for their first observations; 20 tests of seven backends accuse none
+UNSHOWN = "it does not show its observations and actions as single arrays (docs/verify.md)"
 OVERWRITES = "its steps overwrite the results that the steps before them returned"
 Mark = Literal["✓", "≠", "✗", "–"]
 

@@ -167,7 +167,10 @@ def _paced(found: Measured) -> Measured:
         ),
     ):
         mean = pooled([each for run in found.runs if (each := rate(run)) is not None])
-        if mean is not None and (mean.interval or (mean.ratio,))[-1] < slowest:
+        if mean is None:
+            continue
+        at_most = mean.interval[1] if mean.interval else mean.ratio
+        if at_most < slowest:
             times = f"its slices are {1 / mean.ratio:,.1f} times as fast as"
             return replace(found, doubt=f"{times} {outside}")
     return found

@@ -56,7 +56,7 @@ from envbench.results.measured_cells import (
 from envbench.results.memory_lines import with_memory_lines
 from envbench.results.plausible import plausible
 from envbench.results.relations import Relations, relations
-from envbench.results.verifications import newest_verifications
+from envbench.results.verifications import newest_verifications, with_refusals
 from envbench.stats.summary import summarise, with_costs
 from envbench.text import counted, one_line
 
@@ -131,16 +131,10 @@ def select(
     )
     measured = [_judged(each, selection.badge(each.cell), sessions) for each in best]
     credible = plausible(measured, related, (e for s in complete.values() for e in s))
-    refuted = _refuted(measured, credible)
+    selection = replace(selection, verified=with_refusals(verified, measured, credible))
     return replace(
         selection,
-        measured=[
-            replace(each, badge=REFUSES) if each.badge and row_of(each.cell) in refuted else each
-            for each in credible
-        ],
-        verified={
-            row: replace(each, refuted=refuted.get(row, "")) for row, each in verified.items()
-        },
+        measured=[replace(each, badge=selection.badge(each.cell)) for each in credible],
         relations=related,
         published=[published[key] for key in sorted(published)],
         warnings=warnings,
@@ -188,15 +182,6 @@ def _judged(found: Measured, badge: str, sessions: Mapping[str, Session]) -> Mea
     runs = tuple(map(without_figures, found.runs)) if badge == REFUSES else found.runs
     own, summary = sessions[found.plan_id], judged(found.summary, badge)
     return replace(found, badge=badge, summary=summary, session=own, runs=runs)
-
-
-def _refuted(measured: Iterable[Measured], credible: Iterable[Measured]) -> dict[Row, str]:
-    """Why a figure of these rows is not credible, although the row claims the reference's work."""
-    return {
-        row_of(after.cell): after.summary.failure.message
-        for before, after in zip(measured, credible, strict=True)
-        if after.summary.failure is not None and before.summary.failure is None
-    }
 
 
 def _sessions(

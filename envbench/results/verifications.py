@@ -58,6 +58,19 @@ def newest_verifications(
     return found
 
 
+def with_refusals(
+    verified: Mapping[Row, Verified], measured: Iterable[Measured], credible: Iterable[Measured]
+) -> dict[Row, Verified]:
+    """The verifications, with the reason if a figure of the row is not ``credible``, although the
+    row claims the reference's work. ``measured``: the same cells before that was judged."""
+    reasons = {
+        row_of(after.cell): after.summary.failure.message
+        for before, after in zip(measured, credible, strict=True)
+        if after.summary.failure is not None and before.summary.failure is None
+    }
+    return {row: replace(each, refuted=reasons.get(row, "")) for row, each in verified.items()}
+
+
 def _other_packages(one: str, other: str, runtimes: Mapping[str, RuntimeFact]) -> bool:
     """Does another Python, or another version of a package that both have, make these runtimes?
 

@@ -21,6 +21,8 @@ from helpers.record_factories import (
     write,
 )
 
+from envbench.cli.import_export import _encoded
+
 
 def put(place: Place, records: list) -> None:
     path = new_results_file(place.results, "laptop", "2025-11-20T10:00:00Z")
@@ -37,6 +39,12 @@ def test_export_has_a_row_per_cell_with_its_interval(place: Place) -> None:
     assert frame.loc["for-loop", "fps_low"] == pytest.approx(1600)
     assert frame.loc["envpool-async", "env_instances"] == 24
     assert (frame["runs"] == 5).all()
+
+
+def test_whole_numbers_stay_whole_beside_empty_values() -> None:
+    rows = [{"rank": 2, "fps": 1.5, "failure": ""}, {"rank": None, "fps": None, "failure": "exit"}]
+    assert _encoded(rows, "csv").decode().splitlines() == ["rank,fps,failure", "2,1.5,", ",,exit"]
+    assert [json.loads(each)["rank"] for each in _encoded(rows, "jsonl").splitlines()] == [2, None]
 
 
 def test_export_has_each_cells_place_in_its_session(place: Place) -> None:

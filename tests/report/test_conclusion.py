@@ -154,6 +154,19 @@ def test_a_fast_cell_of_less_than_two_seconds_leaves_no_slower_one_the_fastest()
     assert not any(found.results.leaders.values())
 
 
+def test_a_row_that_an_interval_ties_with_the_highest_is_not_called_near() -> None:
+    """Although the answer is provisional, because one of the two figures is quick."""
+    records = [
+        msgspec.structs.replace(each, measured=make_windows([40] * 4, ns=50_000_000))
+        if isinstance(each, Run) and each.cell.backend == "envpool-async"
+        else each
+        for each in varied_plan({("subprocess", 8): FAST, ("envpool-async", 8): FAST})
+    ]
+    found = said(records)
+    assert found is not None
+    assert "; EnvPool (async) ties. This is provisional" in found.sentence
+
+
 def test_quick_figures_give_a_provisional_answer() -> None:
     cells = {("for-loop", 8): 100, ("envpool-async", 8): 206}
     records = measured_plan(cells, repeats=1, quick=True, run={"quick": True})

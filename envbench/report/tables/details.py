@@ -18,11 +18,10 @@ from envbench.text import code, markdown
 _EQUAL_WORK_NOTE = (
     "From `envbench verify`. Audit: steps are counted a second way. Lock-step: the reference "
     "is put into each state that the row showed, and gets its action. Differs in: settings other "
-    "than the reference's; those of a ✓ do not change the work (the reference's row has those that "
-    'stand in for a task that no longer exists). "In 97 of 100 steps": two builds of an engine '
-    "differ after some contacts. ✓: counted twice and equal; "
-    "≠: counted twice, but different work or another engine; ✗: refused, no figure; –: not shown "
-    "to do equal work (reasons: docs/verify.md)."
+    "than the reference's. Those of a ✓ do not change the work, and the reference backend can have "
+    "some, too. In 97 of 100 steps: two builds of an engine differ after some contacts. ✓: counted "
+    "twice and equal; ≠: counted twice, but different work or another engine; ✗: refused; –: not "
+    "shown to do equal work (reasons: docs/verify.md)."
 )
 
 

@@ -19,7 +19,7 @@ MOST_PER_S, FEWEST_PER_S = 3000, 30  # vector steps per second of a slice
 LENGTHS = (2, 3, 5, 8, 13, 20, 40)  # vector steps of longer calls, at most a third of all steps
 SELDOM = 10  # one of ten calls makes several steps
 SLOWEST_NS = 5e9  # of a vector step: several are one call, which must end before it seems to hang
-MOST_UNSEEN = 2  # times the time between the first and the last batch, of the whole call
+LONGEST = 2  # a call of several steps lasts at most so many times as long as its batches are apart
 PATIENCE = 2  # times as long as asked: a slow backend's fewest steps, or results looked at
 
 clock = time.perf_counter_ns
@@ -75,7 +75,7 @@ def step_times(adapter: Adapter, calls: int) -> Optional[List[int]]:
             began = clock()
             adapter.run(ahead + calls + 1)
             between = starts[-1] - starts[0] if starts else 0
-            if between * MOST_UNSEEN < clock() - began:
+            if between * LONGEST < clock() - began:
                 return None
             del starts[:ahead]
         finally:

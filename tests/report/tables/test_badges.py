@@ -67,18 +67,22 @@ def test_a_refused_figure_of_an_earlier_report_is_removed() -> None:
         assert "311" not in older.replace(",", "")  # an older plan's is refused with its row
 
 
-def test_a_figure_that_a_spot_check_refuses_leaves_a_document_that_has_it() -> None:
-    before = table()
-    assert FASTEST in before
+def refused_by_a_spot_check() -> list[Any]:
+    """The records of ``table``, in which a spot check found that Subprocess does other work."""
     far = make_agreement(steps=60, observations=[Apart(median=9.0, p90=9.0, largest=9.0)])
     work = {"work": dict(families.get("atari").work["env"])}
-    records = [
+    return [
         msgspec.structs.replace(each, facts=work, agreement=far if each.round else None)
         if isinstance(each, Run) and each.cell.backend == "subprocess"
         else each
         for each in measured_plan(SPEEDS)
     ]
-    text = table_of(records, before)
+
+
+def test_a_figure_that_a_spot_check_refuses_leaves_a_document_that_has_it() -> None:
+    before = table()
+    assert FASTEST in before
+    text = table_of(refused_by_a_spot_check(), before)
     assert "3,200" not in text
     assert "No figure (invalid-figure)" in text
     assert "no record of this figure" not in text
@@ -86,14 +90,7 @@ def test_a_figure_that_a_spot_check_refuses_leaves_a_document_that_has_it() -> N
 
 
 def test_a_row_whose_figure_a_spot_check_refuses_has_its_badge() -> None:
-    far = make_agreement(steps=60, observations=[Apart(median=9.0, p90=9.0, largest=9.0)])
-    work = {"work": dict(families.get("atari").work["env"])}
-    records = [
-        msgspec.structs.replace(each, facts=work, agreement=far if each.round else None)
-        if isinstance(each, Run) and each.cell.backend == "subprocess"
-        else each
-        for each in [*measured_plan(SPEEDS), make_verification()]
-    ]
+    records = [*refused_by_a_spot_check(), make_verification()]
     (cell,) = (e for e in select(records).measured if e.cell.backend == "subprocess")
     assert (cell.badge, cell.fps) == ("✗", None)
     text = table_of(records)
