@@ -5,7 +5,8 @@ model and collision filter. A control step is one ``scene.step()`` of 0.05 s in 
 equal to five steps of 0.01 s). Motor forces (gear x action) are set once per step.
 
 Building the scene and the first step compile kernels (``compile``): minutes without Genesis's cache
-on disk, seconds with it. On a CPU, Genesis uses one thread unless ``threads`` is set.
+on disk, seconds with it. A seed for Genesis would be part of the cache's keys: each would compile
+all kernels again. On a CPU, Genesis uses one thread unless ``threads`` is set.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Genesis(Ants):
         if job.settings["threads"]:  # Genesis has no other option for it
             os.environ["QD_NUM_THREADS"] = str(job.settings["threads"])
         backend = gs.cuda if torch.cuda.is_available() else gs.cpu
-        gs.init(backend=backend, seed=job.seed, logging_level="warning")
+        gs.init(backend=backend, logging_level="warning")  # without a seed: nothing is random
         self.options = gs.options.RigidOptions()
         self.scene = gs.Scene(
             sim_options=gs.options.SimOptions(dt=TIMESTEP_S * SUBSTEPS, substeps=SUBSTEPS),
