@@ -23,8 +23,8 @@ _COSTS_NOTE = (
     "step includes compilation. Both are medians over processes. A first step is shown as a range "
     "where one process took more than twice as long as another: a library may have cached compiled "
     "code on disk. Memory is the sum of the largest memory of a worker and of its processes. A "
-    "reset is of all environments. CPU seconds are those of all processes of the worker. Joules "
-    "are those of the whole machine, where it has energy counters."
+    "reset is of all environments. CPU seconds are of all processes of the worker, joules of the "
+    "whole machine."
 )
 _LATENCY_NOTE = (
     f"{_LARGEST}The times are those of single vector "
@@ -40,8 +40,7 @@ _SERVICE_NOTE = (
 _STARTS_NOTE = (
     f"{_LARGEST}Cold is the first process of that cell in "
     "its session, warm is the median of its later processes. envbench has imported the library "
-    "once before the first process, to see that it works, so files may be in memory already. The "
-    "first step includes compilation."
+    "before, so files may be in memory already. The first step includes compilation."
 )
 _MEMORY_NOTE = (
     "A line through the memory of the row's cells of one session, over the environments that "

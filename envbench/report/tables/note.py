@@ -199,8 +199,7 @@ def _without_stops(results: MachineResults) -> list[str]:
             how = "slower" if found.ratio < 1 else "faster"
             change = f"{_whole(abs(found.ratio - 1))} {how} ({low:.2f} to {high:.2f} times)"
             said.append(f"{markdown(label)} {change}")
-    text = "Without stops (in its warm-up), a process had another speed than in its slices"
-    return [f"{text}: {listed(said)}."] if said else []
+    return [f"Speed without stops (in the warm-up): {listed(said)}."] if said else []
 
 
 def _equal_work(results: MachineResults) -> list[str]:

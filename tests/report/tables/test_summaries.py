@@ -278,7 +278,7 @@ def test_the_speed_without_stops_is_shown_and_the_note_says_which_rows_differ() 
         "For-loop": ["1.00 (1.00 to 1.00)", "5"],
         "EnvPool (sync)": ["0.80 (0.80 to 0.80)", "5"],
     }
-    sentence = "another speed than in its slices: EnvPool (sync) 20 % slower (0.80 to 0.80 times)."
+    sentence = "without stops (in the warm-up): EnvPool (sync) 20 % slower (0.80 to 0.80 times)."
     contents = block_contents(select(records), {"laptop": LAPTOP})
     assert sentence in block_text(contents["Atari - Laptop"], "")
 
