@@ -13,7 +13,6 @@ from envbench.cli.terminal import print_json, tell, warn
 from envbench.cli.value_types import FilePath, Output
 from envbench.errors import EnvbenchError, UsageError
 from envbench.machine import Profiles, catalogue
-from envbench.model import RuntimeFact
 from envbench.report.contents import BlockContent, block_contents
 from envbench.report.data_export import report_json
 from envbench.report.markdown.document import Filled, extended, filled, fresh, is_plain
@@ -81,8 +80,7 @@ def report(
     if html:
         from envbench.report.html.page import html_page
 
-        runtimes = [each for each in loaded.records if isinstance(each, RuntimeFact)]
-        page = html_page(loaded.selection, known.profiles, runtimes)
+        page = html_page(loaded.selection, known.profiles)
         files = {output or results / "report.html": Filled(text=page)}
     else:
         own = None if into or output or (as_json and not check) else results / "README.md"

@@ -321,10 +321,16 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
     if few:
         return None, too_few
     exactly = "exactly" if apart == 0 else f"within {apart:.2g}{unit}{standard.in_how_many_steps}"
+    equal = (
+        f"observations equal {exactly}, rewards within {reward:.2g}"
+        if reward
+        else (f"equal {exactly}")
+    )
     environments = counted(len(found.observations), "environment")
+    each = "" if len(found.observations) == 1 else "each of "
     ends = f"{counted(found.ends, 'episode')} ended"
     ends += f" and {found.within} more within calls of several steps" if found.within else ""
-    return True, f"equal {exactly}, in {found.steps:,} steps of {environments}; {ends}"
+    return True, f"{equal}, in {found.steps:,} steps of {each}{environments}; {ends}"
 
 
 def _amount(distance: float) -> str:

@@ -12,7 +12,17 @@ import msgspec
 from envbench import backends
 from envbench.decisions.equal_work import Verdict, judge
 from envbench.decisions.session import Session
-from envbench.model import Agreement, Cell, Failure, Fingerprint, Plan, Run, Verification, Windows
+from envbench.model import (
+    Agreement,
+    Cell,
+    Failure,
+    Fingerprint,
+    Plan,
+    Run,
+    RuntimeFact,
+    Verification,
+    Windows,
+)
 from envbench.stats.block_model import Adjusted
 from envbench.stats.intervals import Interval, half_width
 from envbench.stats.summary import Summary
@@ -61,6 +71,7 @@ class Measured:
     when: str
     fingerprint: Fingerprint | None
     runtime: str  # hash of the interpreter and packages of its last run
+    interpreter: RuntimeFact | None = None  # what that hash stands for, where recorded
     times: int = 1  # how many complete measurements of this cell are stored, without quick ones
     ran: str = ""  # the library's own task, where it differs from the requested one
     pools: int = 0  # processes that share its environments; 0: unknown

@@ -105,7 +105,7 @@ def select(
     warnings: list[str] = []
     complete: dict[_Slot, list[Measured]] = defaultdict(list)
     for plan, runs in _complete(records, warnings):
-        found = _measured(plan, runs, machines, locations)
+        found = _measured(plan, runs, machines, runtimes, locations)
         complete[*row_of(found.cell), str(found.numenv)].append(found)
     complete = _of_one_host(complete, hosts or {}, warnings)
     main = _main_sessions(complete.values())
@@ -325,6 +325,7 @@ def _measured(
     plan: Plan,
     runs: list[Run],
     machines: Mapping[str, Fingerprint],
+    runtimes: Mapping[str, RuntimeFact],
     locations: Mapping[str, Location],
 ) -> Measured:
     cell, last = runs[0].cell, runs[-1]
@@ -339,6 +340,7 @@ def _measured(
         when=max(run.started_utc for run in runs),
         fingerprint=found,
         runtime=last.runtime,
+        interpreter=runtimes.get(last.runtime),
         ran=ran(last),
         pools=len(processes) if isinstance(processes, list) else 0,
         work=work if isinstance(work, dict) else {},

@@ -51,7 +51,7 @@ def test_every_step_of_every_environment_is_compared() -> None:
     assert compare(standard("mujoco"), trace(), later).first_difference == -1
     assert {each.largest for each in (*same.observations, *same.rewards)} == {0.0}
     assert compared(standard("atari"), same) == (
-        True, "equal exactly, in 1,200 steps of 2 environments; 0 episodes ended",
+        True, "equal exactly, in 1,200 steps of each of 2 environments; 0 episodes ended",
     )  # fmt: skip
     own.observations[700, 1, 5] += 3.0
     apart = compare(standard("atari"), predicted, own)

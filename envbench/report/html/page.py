@@ -11,14 +11,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 
 import msgspec
 
 from envbench import __version__
 from envbench.machine import Profiles
-from envbench.model import RuntimeFact
 from envbench.report.by_machine import machine_results
 from envbench.report.html.cells import (
     address,
@@ -38,18 +37,19 @@ _NUMBER = re.compile(r"(?:[≠≈] )*[*±]{0,2}(\d[\d,]*(?:\.\d+)?)(?=$|[\s*=])"
 _UNITS = {"µs": 1e-6, "ms": 1e-3, "KiB": 2.0**10, "MiB": 2.0**20}
 
 
-def html_page(selection: Selection, profiles: Profiles, runtimes: Iterable[RuntimeFact]) -> str:
+def html_page(selection: Selection, profiles: Profiles) -> str:
     """Return the whole page as text."""
     from jinja2 import Environment, StrictUndefined
 
     every = _newest_first(list(machine_results(selection, profiles).values()))
     cells = cells_of(every)
     page, slices = Sections(every), slices_per_run(cells)
+    runtimes = {e.runtime: runtime_json(e.interpreter) for e, _ in cells if e.interpreter}
     data = msgspec.json.encode(
         {
             "cells": [opened(found, results, slices) for found, results in cells],
             "charts": page.charts,
-            "runtimes": {each.hash: runtime_json(each) for each in runtimes},
+            "runtimes": runtimes,
         }
     ).decode()
     environment = Environment(

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from envbench.model import Fingerprint, Plan
+from packaging.utils import canonicalize_name
+
+from envbench import backends, families
+from envbench.model import Fingerprint, Plan, RuntimeFact
 from envbench.report.machine_results import MachineResults, in_order
 from envbench.report.tables.footnotes import hardware
 from envbench.report.tables.table import Entry, Table, entries, grid
-from envbench.results.measured_cells import lines_by_file
+from envbench.results.measured_cells import Measured, lines_by_file
 from envbench.text import code, markdown
 
 # ---------------------------------------------------------------- equal work
 
 _EQUAL_WORK_NOTE = (
     "From `envbench verify`. Audit: steps are counted a second way. Lock-step: the reference "
-    "is put into each state that the row showed, and gets its action. Differs in: settings other "
-    "than the reference's. Those of a ✓ do not change the work, and the reference backend can have "
-    "some, too. In 97 of 100 steps: two builds of an engine differ after some contacts. ✓: counted "
-    "twice and equal; ≠: counted twice, but different work or another engine; ✗: refused; –: not "
-    "shown to do equal work (reasons: docs/verify.md)."
+    "backend is put into each state that the row showed, and gets its action. In 97 of 100 steps: "
+    "another build of an engine differs in a few. Differs in: settings other than the family's "
+    "reference settings; a ✓ permits some, and the reference backend can have some, too. "
+    "✓: counted twice and equal; ≠: counted twice, but different work or another engine; "
+    "✗: refused; –: not shown to do equal work (docs/verify.md). Record: file and line."
 )
 
 
@@ -39,7 +43,7 @@ def equal_work_tables(every: Iterable[MachineResults]) -> Iterator[Table]:
             rows.append((markdown(label), entries([*cells, record])))
         yield Table(
             heading=markdown(f"Equal work - {results.heading}"),
-            columns=["", "Audit", "Lock-step", "Differs in", "Record"],
+            columns=["Badge", "Audit", "Lock-step", "Differs in", "Record"],
             rows=rows,
             note=_EQUAL_WORK_NOTE,
         )
@@ -47,20 +51,62 @@ def equal_work_tables(every: Iterable[MachineResults]) -> Iterator[Table]:
 
 # ---------------------------------------------------------------- commands and records
 
+_SHARED = ("gymnasium", "numpy")  # of every family
+_PACKAGES_NOTE = (
+    "Only packages that make or step environments. The records and the HTML page have all of them."
+)
 _RECORDS_NOTE = (
     "The numbers are line numbers in the named results file. Each line is the record of one run."
 )
 
 
 def command_tables(every: Iterable[MachineResults]) -> list[Table]:
-    """A table of commands for each machine, then a table of records for each group of results."""
+    """A table of commands for each machine. Then for each group of results, a table of package
+    versions, and one of records."""
     machines: dict[str, list[MachineResults]] = defaultdict(list)
     for results in every:
         if results.measured or results.ceiling:
             machines[results.title].append(results)
     commands = [_command_table(title, group) for title, group in machines.items()]
-    records = [_record_table(results) for group in machines.values() for results in group]
-    return [*commands, *(each for each in records if each.rows)]
+    groups = [results for group in machines.values() for results in group]
+    others = [make(results) for make in (_package_table, _record_table) for results in groups]
+    return [*commands, *(each for each in others if each.rows)]
+
+
+def _package_table(results: MachineResults) -> Table:
+    """The interpreter of each row, and its packages that make or step environments."""
+    rows: dict[str, dict[tuple[str, str], None]] = defaultdict(dict)
+    for each in in_order(results):
+        if each.interpreter:
+            rows[each.label][each.interpreter.python, _packages(each, each.interpreter)] = None
+    return Table(
+        heading=markdown(f"Packages - {results.heading}"),
+        columns=["Python", "Packages"],
+        rows=[
+            (
+                markdown(label),
+                entries(
+                    markdown("; ".join(dict.fromkeys(e)), 600) for e in zip(*found, strict=True)
+                ),
+            )
+            for label, found in rows.items()
+        ],
+        note=_PACKAGES_NOTE,
+    )
+
+
+def _packages(found: Measured, runtime: RuntimeFact) -> str:
+    """``envpool 1.2.5, numpy 2.4.1``: those that the cell's backend, family or task names."""
+    cell, family = found.cell, families.of_record(found.cell.env)
+    backend = backends.of_record(cell.backend)
+    required = " ".join(backend.requirements_of(cell.env, cell.workload))
+    names = re.findall(r"[A-Za-z][\w.-]*", required)  # extras, too: ``gymnasium[box2d]``
+    names += [each.partition(".")[0] for each in (backend.library, cell.task.partition(":")[0])]
+    if backend.library == "gymnasium" or cell.kind != "env":
+        names += family.packages  # EnvPool and Brax have engines and tasks of their own
+    named = {canonicalize_name(each) for each in (*names, *_SHARED)}
+    known = {canonicalize_name(name): version for name, version in runtime.packages.items()}
+    return ", ".join(f"{name} {known[name]}" for name in sorted(named & known.keys()))
 
 
 def _record_table(results: MachineResults) -> Table:

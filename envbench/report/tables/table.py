@@ -130,9 +130,9 @@ def bare(text: str) -> str:
 
 
 def note_once(tables: Sequence[Table]) -> list[Table]:
-    """The tables; a note that the last one has too is removed from the others."""
+    """The tables. Of equal notes, only the last one is kept."""
+    later = [{each.note for each in tables[place:]} for place in range(1, len(tables) + 1)]
     return [
-        replace(table, note="") if table is not tables[-1] and table.note == tables[-1].note
-        else table
-        for table in tables
-    ]  # fmt: skip
+        replace(table, note="") if table.note in after else table
+        for table, after in zip(tables, later, strict=True)
+    ]

@@ -23,7 +23,17 @@ from helpers.record_factories import (
 
 from envbench.errors import UsageError
 from envbench.machine import Match, Profile, Table
-from envbench.model import Audit, Histogram, Load, Returns, Run, Times, Verification, digest
+from envbench.model import (
+    Audit,
+    Histogram,
+    Load,
+    Returns,
+    Run,
+    RuntimeFact,
+    Times,
+    Verification,
+    digest,
+)
 from envbench.report.contents import block_contents
 from envbench.report.markdown.document import block_text, extended, filled, fresh
 from envbench.report.markdown.table_text import split_row
@@ -169,6 +179,18 @@ def test_figures_are_traced_to_the_lines_of_their_records() -> None:
     table = grid(block_text(contents["envbench: commands"], ""), "Records - Atari - Laptop")
     assert table["Records - Atari - Laptop"][0] == "File"
     assert table["For-loop"][:2] == ["`laptop/x.jsonl`", "4, 7, 10, 13, 16"]
+
+
+def test_a_row_shows_the_versions_of_the_packages_that_step_its_environments() -> None:
+    packages = {"Box2D": "2.3.10", "ale_py": "0.12.1", "envpool": "1.2.5", "gymnasium": "1.4.0"}
+    fact = RuntimeFact(hash="runtime", python="3.11.7", implementation="CPython", packages=packages)
+    table = grid(block([fact, *HERE], "commands"), "Packages - Atari - Laptop")
+    assert table == {
+        "Packages - Atari - Laptop": ["Python", "Packages"],
+        "For-loop": ["3.11.7", "ale-py 0.12.1, gymnasium 1.4.0"],
+        "EnvPool (async)": ["3.11.7", "envpool 1.2.5, gymnasium 1.4.0"],
+    }
+    assert "Packages - " not in block(HERE, "commands")  # not recorded
 
 
 def test_a_single_environment_is_compared_with_the_python_loop() -> None:
