@@ -142,25 +142,29 @@ class Worker:
         this returns the check, which gets the nanoseconds of a vector step, and whether a step was
         the latest thing that was made.
         An adapter that can be followed only to verify gets new environments. A plugin's steps are
-        followed by more starts, because its author decides how it resets while it is measured.
+        followed by more starts, because its author decides how it resets while it is measured. It
+        may also do other work some thousands of steps after a reset: if the reference can begin in
+        the middle of its episodes, the check always does.
         """
         from envbench_worker import traces
 
         steps, by_state = self.job["spot"], self.job["follows_by"] == "state"
         midway = self.job["midway"]
         starts = by_state and not self._is_own()
+        share = 1.0 if starts and midway else 0.5
 
         def save(trace: Optional[Trace]) -> None:
+            if trace is not None and starts:
+                trace = traces.with_starts(self.adapter, trace)
             if trace is not None:
-                more = traces.with_starts(self.adapter, trace) if starts else trace
-                traces.save(more, self.folder)
+                traces.save(trace, self.folder)
 
         def later(pace: float, stepped: bool) -> None:
             fitting = max(2, min(steps, int(LONGEST_SPOT_NS / pace)))
             with contextlib.suppress(Exception):  # then there is no check
-                save(traces.later(self.adapter, fitting, midway and stepped))
+                save(traces.later(self.adapter, fitting, midway and stepped, share))
 
-        if by_state and traces.waits(self.adapter, midway):
+        if by_state and traces.waits(self.adapter, midway, share):
             return later
         try:
             trace = traces.lock_steps(self.adapter, steps, several=by_state)

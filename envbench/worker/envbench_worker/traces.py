@@ -128,17 +128,18 @@ def followed(adapter: Adapter, calls: int) -> Optional[Trace]:
     return trace._replace(actions=actions, at=None, restarted=None, resets=None, by_run=False)
 
 
-def waits(adapter: Adapter, midway: bool) -> bool:
+def waits(adapter: Adapter, midway: bool, share: float = 0.5) -> bool:
     """Decide by chance if the spot check is made between two slices: only if the adapter can reset,
-    or if the reference can begin in the middle of an episode."""
+    or if the reference can begin in the middle of an episode. ``share``: of the cases."""
     able = midway or adapter.begins_anew
-    return adapter.first_observations is not None and able and SystemRandom().random() < 0.5
+    return adapter.first_observations is not None and able and SystemRandom().random() < share
 
 
-def later(adapter: Adapter, calls: int, midway: bool) -> Optional[Trace]:
+def later(adapter: Adapter, calls: int, midway: bool, share: float = 0.5) -> Optional[Trace]:
     """Make lock-steps between two slices: after a reset of all environments, or from where they
-    are. Chance decides, if both are possible. None: neither is."""
-    begun = _begun(adapter) if not midway or SystemRandom().random() < 0.5 else None
+    are. Chance decides, if both are possible. None: neither is. ``share``: of the cases in which
+    they continue where they are."""
+    begun = _begun(adapter) if not midway or SystemRandom().random() >= share else None
     if begun or not midway:
         return lock_steps(adapter, calls, several=True) if begun else None
     arrays = adapter.last() if begun is None else None  # after a reset, it is of a step before it
@@ -203,12 +204,19 @@ def with_later(adapter: Adapter, trace: Trace, emit: Emit, amount: Dict[str, Any
     return trace
 
 
-def with_starts(adapter: Adapter, trace: Trace) -> Trace:
+def with_starts(adapter: Adapter, trace: Trace) -> Optional[Trace]:
     """Return the trace with short parts, each after a reset of all environments, until it has
-    ``SPOT_STARTS`` of these starts or the time is up."""
+    ``SPOT_STARTS`` of these starts or the time is up. If the trace has no such part, the first one
+    is as long as the trace: it has calls of several steps. None: a reset shows no first
+    observations."""
     until = time.perf_counter() + SPOT_STARTS_S
-    for _ in range(0, SPOT_STARTS, adapter.job.numenv):
-        later = restarted(adapter, SPOT_PART, trace.columns)
+    parts = [SPOT_PART for _ in range(0, SPOT_STARTS, adapter.job.numenv)]
+    if trace.over is not None:
+        parts[0] = len(trace.actions)
+        if _begun(adapter) is False:
+            return None
+    for part in parts:
+        later = restarted(adapter, part, trace.columns)
         if later is None or time.perf_counter() > until:
             break
         trace = joined(trace, later)

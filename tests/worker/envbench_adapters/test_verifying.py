@@ -560,8 +560,28 @@ def test_a_check_between_slices_continues_or_begins_anew_by_chance(worker: Any) 
     kinds = {traces.later(own, 4, midway=True).over is None for _ in range(40)}
     assert kinds == {True, False}
     assert all(traces.later(own, 4, midway=False).over is None for _ in range(10))
+    assert all(traces.later(own, 4, midway=True, share=1.0).over is not None for _ in range(10))
     own.reset = lambda: None  # the library cannot
     assert all(traces.later(own, 4, midway=True).over is not None for _ in range(10))
+
+
+def test_starts_follow_a_check_that_continues_and_their_first_part_is_as_long(worker: Any) -> None:
+    traces = worker("worker.traces")
+    own = in_process(worker, "classic_control", "CartPole-v1")
+    own.run(5)
+    trace = traces.later(own, 30, midway=True, share=1.0)
+    more = traces.with_starts(own, trace)
+    first_reset, second_reset = more.at[np.flatnonzero(more.restarted)[:2]]
+    assert (first_reset, second_reset - first_reset) == (30, 31)  # the reset, and 30 steps
+    reset, first = own.reset, own.first_observations
+
+    def not_renewed() -> Any:
+        made = reset()
+        own.first_observations = first
+        return made
+
+    own.reset = not_renewed
+    assert traces.with_starts(own, trace) is None
 
 
 def test_after_a_reset_that_shows_no_first_observations_nothing_is_compared(worker: Any) -> None:
