@@ -321,11 +321,9 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
     if few:
         return None, too_few
     exactly = "exactly" if apart == 0 else f"within {apart:.2g}{unit}{standard.in_how_many_steps}"
-    equal = (
-        f"observations equal {exactly}, rewards within {reward:.2g}"
-        if reward
-        else (f"equal {exactly}")
-    )
+    equal = f"equal {exactly}"
+    if reward:
+        equal = f"observations {equal}, rewards within {reward:.2g}"
     environments = counted(len(found.observations), "environment")
     each = "" if len(found.observations) == 1 else "each of "
     ends = f"{counted(found.ends, 'episode')} ended"

@@ -61,6 +61,16 @@ def test_every_step_of_every_environment_is_compared() -> None:
     )  # fmt: skip
 
 
+def test_rewards_that_differ_a_little_are_named_beside_equal_observations() -> None:
+    predicted, own = trace(), trace()
+    own.rewards[:, 1] += 0.003
+    assert compared(standard("mujoco"), compare(standard("mujoco"), predicted, own)) == (
+        True,
+        "observations equal exactly, rewards within 0.003, in 1,200 steps of each of "
+        "2 environments; 0 episodes ended",
+    )
+
+
 def test_another_build_of_an_engine_may_differ_in_three_of_a_hundred_steps() -> None:
     for share, answer in ((0.02, True), (0.04, False)):
         predicted, own = trace(), trace()

@@ -53,7 +53,8 @@ def equal_work_tables(every: Iterable[MachineResults]) -> Iterator[Table]:
 
 _SHARED = ("gymnasium", "numpy")  # of every family
 _PACKAGES_NOTE = (
-    "Only packages that make or step environments. The records and the HTML page have all of them."
+    "Only packages that the row's backend, family or task names. The records and the HTML page "
+    "have all of them."
 )
 _RECORDS_NOTE = (
     "The numbers are line numbers in the named results file. Each line is the record of one run."
@@ -74,7 +75,7 @@ def command_tables(every: Iterable[MachineResults]) -> list[Table]:
 
 
 def _package_table(results: MachineResults) -> Table:
-    """The interpreter of each row, and its packages that make or step environments."""
+    """The interpreter of each row, and the packages that its backend, family or task names."""
     rows: dict[str, dict[tuple[str, str], None]] = defaultdict(dict)
     for each in in_order(results):
         if each.interpreter:

@@ -130,15 +130,15 @@ def followed(adapter: Adapter, calls: int) -> Optional[Trace]:
 
 def waits(adapter: Adapter, midway: bool, share: float = 0.5) -> bool:
     """Decide by chance if the spot check is made between two slices: only if the adapter can reset,
-    or if the reference can begin in the middle of an episode. ``share``: of the cases."""
+    or if the reference can begin in the middle of an episode. ``share``: the chance of it."""
     able = midway or adapter.begins_anew
     return adapter.first_observations is not None and able and SystemRandom().random() < share
 
 
 def later(adapter: Adapter, calls: int, midway: bool, share: float = 0.5) -> Optional[Trace]:
     """Make lock-steps between two slices: after a reset of all environments, or from where they
-    are. Chance decides, if both are possible. None: neither is. ``share``: of the cases in which
-    they continue where they are."""
+    are. Chance decides, if both are possible. None: neither is. ``share``: the chance that they
+    continue where they are."""
     begun = _begun(adapter) if not midway or SystemRandom().random() >= share else None
     if begun or not midway:
         return lock_steps(adapter, calls, several=True) if begun else None

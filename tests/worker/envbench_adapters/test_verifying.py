@@ -565,6 +565,18 @@ def test_a_check_between_slices_continues_or_begins_anew_by_chance(worker: Any) 
     assert all(traces.later(own, 4, midway=True).over is not None for _ in range(10))
 
 
+def do_not_renew(own: Any) -> None:
+    """Its resets keep showing the first observations from before."""
+    reset, first = own.reset, own.first_observations
+
+    def not_renewed() -> Any:
+        made = reset()
+        own.first_observations = first
+        return made
+
+    own.reset = not_renewed
+
+
 def test_starts_follow_a_check_that_continues_and_their_first_part_is_as_long(worker: Any) -> None:
     traces = worker("worker.traces")
     own = in_process(worker, "classic_control", "CartPole-v1")
@@ -573,14 +585,7 @@ def test_starts_follow_a_check_that_continues_and_their_first_part_is_as_long(wo
     more = traces.with_starts(own, trace)
     first_reset, second_reset = more.at[np.flatnonzero(more.restarted)[:2]]
     assert (first_reset, second_reset - first_reset) == (30, 31)  # the reset, and 30 steps
-    reset, first = own.reset, own.first_observations
-
-    def not_renewed() -> Any:
-        made = reset()
-        own.first_observations = first
-        return made
-
-    own.reset = not_renewed
+    do_not_renew(own)
     assert traces.with_starts(own, trace) is None
 
 
@@ -588,14 +593,7 @@ def test_after_a_reset_that_shows_no_first_observations_nothing_is_compared(work
     traces = worker("worker.traces")
     own = in_process(worker, "classic_control", "CartPole-v1")
     own.run(5)
-    reset, first = own.reset, own.first_observations
-
-    def not_renewed() -> Any:
-        made = reset()
-        own.first_observations = first
-        return made
-
-    own.reset = not_renewed
+    do_not_renew(own)
     found = [traces.later(own, 4, midway=True) for _ in range(40)]
     assert None in found
     assert all(each is None or each.over is not None for each in found)
