@@ -310,6 +310,9 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
         wrong.append(f"episodes begin where the reference's cannot: {found.start:.2g}{unit} apart")
     elif (chance := found.p_values.get("start", 1.0)) < LEAST_START_P:
         wrong.append(f"its episodes begin differently from the reference's (p = {chance:.2g})")
+    elif (chance := found.p_values.get("automatic start", 1.0)) < LEAST_START_P:
+        after = "after the end of another, its episodes begin differently from the reference's"
+        wrong.append(f"{after} (p = {chance:.2g})")
     if found.hollow:
         wrong.append("the numbers that it reports beside the state are all zero")
     if (found.actions_apart or 0.0) > MOST_OTHER_ACTIONS:

@@ -23,14 +23,18 @@ class Trace:
     ``start``: the observations before the first step, (1, environments, …). ``same_step``: the step
     that ends an episode also resets. ``reused``: steps overwrite the observations of those before
     them. ``at``: the vector step of each row, if it is a call, which may make several.
-    ``restarted``: in these rows envbench reset all environments. ``resets``: how many resets the
+    ``restarted``: in these rows envbench reset all environments. ``entered``: these rows are no
+    steps; they show where the environments are after steps without a row, and in ``ended``, if the
+    latest one ended an episode. ``resets``: how many resets the
     backend counted in each row; of the reference, how many episodes end within it. ``truncated``: a
     time limit alone ended the episode. ``columns``: which environments these are. ``actions``: what
     they got. ``over``: it begins in the middle of episodes, and in these environments the step
     before it ended one, (environments,).
     ``by_run``: the backend's ``run`` made the steps. ``chosen``: from this row on, actions are such
     that episodes last until their time limit. Of the reference, ``actions`` are from its own
-    bank, ``begun`` says how the trace's episodes began, (count, …), and ``starts`` how its own do.
+    bank, ``begun`` says how the trace's episodes began, (count, …), ``automatic`` which of them
+    after the end of another, and ``starts`` how its own do. ``lost``: it could not follow these
+    steps, and repeats what the trace shows.
     """
 
     observations: Array
@@ -42,8 +46,10 @@ class Trace:
     begun: Array | None = None
     starts: Array | None = None
     begun_by: Array | None = None  # in which environment each of ``begun`` began, (count,)
+    automatic: Array | None = None
     at: Array | None = None
     restarted: Array | None = None
+    entered: Array | None = None
     resets: Array | None = None
     truncated: Array | None = None
     over: Array | None = None
@@ -51,6 +57,7 @@ class Trace:
     actions: Array | None = None
     by_run: bool = False
     chosen: int | None = None
+    lost: Array | None = None
 
     def before(self, count: int) -> Trace:
         """The first rows, without what is known of how episodes begin."""
@@ -61,12 +68,15 @@ class Trace:
             ended=self.ended[:count],
             at=None if self.at is None else self.at[:count],
             restarted=None,
+            entered=None if self.entered is None else self.entered[:count],
             resets=None if self.resets is None else self.resets[:count],
             truncated=None if self.truncated is None else self.truncated[:count],
             begun=None,
             starts=None,
             begun_by=None,
+            automatic=None,
             chosen=None,
+            lost=None if self.lost is None else self.lost[:count],
         )
 
     @property
@@ -77,9 +87,7 @@ class Trace:
         before = np.zeros_like(self.ended[:1]) if self.over is None else self.over[None]
         after: Array = np.concatenate([before, self.ended[:-1]])
         found: Array = self.ended if self.same_step else after
-        if self.restarted is not None:
-            found = found | self.restarted[:, None]
-        return found
+        return found | self._between[:, None]
 
     @property
     def stepped(self) -> Array:
@@ -89,9 +97,17 @@ class Trace:
         if not self.same_step:
             return ~self.begins
         every: Array = np.ones_like(self.ended)
-        if self.restarted is not None:
-            every = every & ~self.restarted[:, None]
-        return every
+        return every & ~self._between[:, None]
+
+    @property
+    def _between(self) -> Array:
+        """The rows that are no steps of any environment, (steps,)."""
+        import numpy as np
+
+        found: Array = np.zeros(len(self.ended), np.bool_)
+        for rows in (self.restarted, self.entered):
+            found = found if rows is None else found | rows
+        return found
 
     @property
     def drawn_actions(self) -> Array | None:
@@ -114,11 +130,15 @@ def read_trace(raw: bytes) -> Trace:
             flags: dict[str, Any] = {
                 name: bool(arrays.get(name, False)) for name in ("reused", "by_run")
             }
-            begun, starts, by = (arrays.get(name) for name in ("begun", "starts", "begun_by"))
-            at, restarted, resets = (arrays.get(name) for name in ("at", "restarted", "resets"))
-            rows = {"at": at, "restarted": None if restarted is None else restarted != 0}
-            rows["resets"] = resets
-            more = {name: arrays.get(name) for name in ("columns", "actions", "truncated", "over")}
+            begun, starts = (arrays.get(name) for name in ("begun", "starts"))
+            of_begun = {
+                "begun_by": arrays.get("begun_by"),
+                "automatic": _flags(arrays.get("automatic")),
+            }
+            rows = {name: arrays.get(name) for name in ("at", "resets")}
+            rows.update({name: _flags(arrays.get(name)) for name in ("restarted", "entered")})
+            more = {name: arrays.get(name) for name in ("columns", "actions", "truncated")}
+            more.update({name: _flags(arrays.get(name)) for name in ("over", "lost")})
             chosen = None if "chosen" not in arrays else int(arrays["chosen"])
     except (
         OSError,
@@ -138,17 +158,16 @@ def read_trace(raw: bytes) -> Trace:
         raise ValueError("the start of a trace is not one observation per environment")
     if begun is not None and (starts is None or starts.shape[1:] != begun.shape[1:]):
         raise ValueError("the starts of a trace are of two shapes")
-    if by is not None and (begun is None or by.shape != begun.shape[:1]):
-        raise ValueError("a trace does not name one environment per start")
+    some = [each for each in of_begun.values() if each is not None]
+    if some and (begun is None or any(each.shape != begun.shape[:1] for each in some)):
+        raise ValueError("a trace does not describe each of its starts")
     if any(each is not None and each.shape != rewards[:1] for each in rows.values()):
         raise ValueError("a description of the rows of a trace does not have one entry per row")
     if chosen is not None and not 0 <= chosen < len(found["rewards"]):
         raise ValueError("the last part of a trace begins outside of it")
-    if more["over"] is not None:
-        more["over"] = more["over"] != 0
-        if more["over"].shape != rewards[1:]:
-            raise ValueError("the start of a trace does not say how each environment begins")
-    if more["truncated"] is not None and more["truncated"].shape != rewards:
+    if more["over"] is not None and more["over"].shape != rewards[1:]:
+        raise ValueError("the start of a trace does not say how each environment begins")
+    if any(more[e] is not None and more[e].shape != rewards for e in ("truncated", "lost")):
         raise ValueError("the arrays of a trace differ in steps or environments")
     return Trace(
         **found,
@@ -159,6 +178,10 @@ def read_trace(raw: bytes) -> Trace:
         same_step=same_step,
         chosen=chosen,
         begun=begun,
-        begun_by=by,
+        **of_begun,
         starts=starts,
     )
+
+
+def _flags(values: Array | None) -> Array | None:
+    return None if values is None else values != 0

@@ -40,6 +40,8 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
         count = int(np.argmax(own.restarted))
         theirs, own, steps = theirs.before(count), own.before(count), count
     begins, made = own.begins, own.stepped
+    lost = np.zeros_like(begins) if theirs.lost is None else theirs.lost
+    shown, made = ~begins & ~lost, made & ~lost
     apart = _distances(standard, theirs, own, begins)
     rewards = np.where(made, _apart(_as_precise(theirs.rewards, own.rewards), own.rewards), 0.0)
     ended, own_ended = theirs.ended & made, own.ended & made
@@ -67,8 +69,8 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
 
     return Agreement(
         reference=standard.reference,
-        steps=int((~begins)[drawn].sum(axis=0).min()),
-        observations=quantiles(apart[1:], ~begins),
+        steps=_steps(~begins[drawn], shown[drawn]),
+        observations=quantiles(apart[1:], shown),
         rewards=quantiles(rewards, made),
         start=_finite(apart[first].max()),
         first_difference=int(numbers[differ[0]]) if len(differ) else None,
@@ -83,12 +85,18 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
         rounded=own.observations.dtype.itemsize < theirs.observations.dtype.itemsize,
         p_values=_starts(theirs, standard.first),
         by_run=own.by_run,
-        longer=_longer(apart[1:], ~begins, own.at),
+        longer=_longer(apart[1:], shown, own.at),
         hollow=_hollow(theirs.observations, own.observations, standard.first),
-        beside=_beside(theirs, own, standard.first, short),
+        beside=_beside(theirs, own, standard.first, shown & short[:, None]),
         actions_apart=actions.apart(theirs.actions, own.drawn_actions),
         actions_related=actions.related(own.drawn_actions),
     )
+
+
+def _steps(made: Array, shown: Array) -> int:
+    """How many steps of each environment are compared. Those that the reference could not follow
+    are taken off on average: chance decides in which environment an episode ends within a call."""
+    return int(min(made.sum(axis=0).min(), shown.sum(axis=0).mean()))
 
 
 def _ends_within(theirs: Trace, own: Trace) -> tuple[int, int]:
@@ -119,10 +127,16 @@ def _longer(distances: Array, chosen: Array, at: Array | None) -> float | None:
 
 
 def _starts(theirs: Trace, first: int | None) -> dict[str, float]:
-    """How probable it is that the reference's episodes begin as the trace's; empty if unknown."""
-    if theirs.begun is None or theirs.starts is None:
+    """How probable it is that the reference's episodes begin as the trace's do, all of them and
+    those after the end of another; empty if unknown."""
+    begun, by, usual, automatic = theirs.begun, theirs.begun_by, theirs.starts, theirs.automatic
+    if begun is None or usual is None:
         return {}
-    return {"start": starts.probability(theirs.begun, theirs.starts, theirs.begun_by, first)}
+    found = {"start": starts.probability(begun, usual, by, first)}
+    if automatic is not None and automatic.any() and not automatic.all():
+        alone = None if by is None else by[automatic]
+        found["automatic start"] = starts.probability(begun[automatic], usual, alone, first)
+    return found
 
 
 def _hollow(theirs: Array, own: Array, first: int | None) -> bool:
@@ -132,16 +146,16 @@ def _hollow(theirs: Array, own: Array, first: int | None) -> bool:
     return bool(theirs[..., first:].any() and not own[..., first:].any())
 
 
-def _beside(theirs: Trace, own: Trace, first: int | None, short: Array) -> float | None:
-    """The distance of the numbers that come after the compared ones, in 97 of 100 steps. None:
-    there are none."""
+def _beside(theirs: Trace, own: Trace, first: int | None, chosen: Array) -> float | None:
+    """The distance of the numbers that come after the compared ones, in 97 of 100 chosen steps.
+    None: there are none."""
     import numpy as np
 
     a, b = theirs.observations, own.observations
     if first is None or a.shape != b.shape or a.ndim != 3 or a.shape[2] <= first:
         return None
     apart = _apart(a[..., first:].astype(np.float64), b[..., first:].astype(np.float64))
-    some = apart.max(axis=2)[~own.begins & short[:, None]]
+    some = apart.max(axis=2)[chosen]
     return _finite(float(np.quantile(some, 0.97, method="higher"))) if some.size else None
 
 

@@ -110,7 +110,7 @@ def walked(differs: slice, ends: list[int]) -> Trace:
     )
 
 
-NONE = slice(0, 0)
+NONE, EVERY = slice(0, 0), Standard(steps=1, tolerance=0.1)
 
 
 @pytest.mark.parametrize(
@@ -351,6 +351,45 @@ def test_a_trace_that_begins_in_the_middle_says_which_episodes_had_just_ended() 
     assert not replace(found, same_step=True).begins.any()
     with pytest.raises(ValueError, match="how each environment begins"):
         read_trace(saved(over=np.zeros(3, bool), **arrays))
+
+
+def test_rows_after_steps_without_a_row_show_where_environments_are_and_are_no_steps() -> None:
+    between = {
+        "ended": np.array([[False, False], [True, False], [False, False]]),
+        "entered": np.array([False, True, False]),
+    }
+    for same_step in (False, True):
+        cut = replace(walked(NONE, []), **between, same_step=same_step)
+        assert cut.begins[1].all()
+        assert not cut.stepped[1].any()
+        assert cut.begins[2].tolist() == [not same_step, False]
+
+
+def test_steps_that_the_reference_could_not_follow_are_no_compared_steps() -> None:
+    own = replace(walked(NONE, []), chosen=None)
+    steps = len(own.rewards)
+    lost = np.zeros(own.rewards.shape, bool)
+    lost[: steps - 3] = True
+    found = traces.compare(EVERY, replace(own, lost=lost), own)
+    assert found.steps == 3
+    assert traces.compare(EVERY, own, own).steps == steps
+
+
+def test_starts_after_the_end_of_an_episode_are_also_compared_by_themselves() -> None:
+    chance, count = np.random.default_rng(0), 60
+    usual, honest = chance.integers(1, 31, (100, 1)), chance.integers(1, 31, (count, 1))
+    automatic = np.arange(count) % 6 == 0
+    cheap = np.where(automatic[:, None], 1, honest)  # always one no-op after an end
+    own = walked(NONE, [])
+    chances = []
+    for begun in (honest, cheap):
+        theirs = replace(own, begun=begun, starts=usual, automatic=automatic)
+        chances.append(traces.compare(EVERY, theirs, own).p_values)
+    assert set(chances[0]) == {"start", "automatic start"}
+    assert min(chances[0].values()) > 0.001
+    assert chances[1]["automatic start"] < 1e-6
+    only = replace(own, begun=honest, starts=usual, automatic=np.ones(count, bool))
+    assert set(traces.compare(EVERY, only, own).p_values) == {"start"}
 
 
 # ---------------------------------------------------------------- fewer digits

@@ -72,6 +72,7 @@ ENVPOOL = {"envpool-sync", "envpool-async", "envpool-numa"}
         ("envbench_worker/measure.py", EVERY),
         ("envbench_worker/audit.py", set()),
         ("envbench_worker/traces.py", set()),
+        ("envbench_worker/trace_parts.py", set()),
         ("envbench_adapters/verifying.py", set()),
     ],
 )
@@ -86,6 +87,7 @@ def test_an_edit_changes_the_hash_of_the_backends_that_load_the_file(
     [
         ("envbench_worker/audit.py", {"verify"}),
         ("envbench_worker/traces.py", {"verify"}),
+        ("envbench_worker/trace_parts.py", {"verify"}),
         ("envbench_adapters/verifying.py", {"verify"}),
         ("envbench_worker/measure.py", {"measure"}),
         ("envbench_worker/sensors.py", MODES),

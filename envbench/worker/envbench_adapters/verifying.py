@@ -17,54 +17,70 @@ def predict(given: Trace, bank: List[Any], environments: List[Forced]) -> Trace:
     """What each step of a trace should have given, by one environment per traced one."""
     columns = [_column(given, bank, index, each) for index, each in enumerate(environments)]
     start, observations, rewards, *ends = (np.stack(each, axis=1) for each in zip(*columns))
-    resets = ends[2].sum(axis=1)
-    own = given.same_step
-    return Trace(observations, rewards, ends[0], start, own, truncated=ends[1], resets=resets)
+    ended, truncated, within, lost = ends
+    return Trace(
+        observations,
+        rewards,
+        ended,
+        start,
+        given.same_step,
+        truncated=truncated,
+        resets=within.sum(axis=1),
+        lost=lost,
+    )
 
 
 def _column(given: Trace, bank: List[Any], index: int, environment: Forced) -> Tuple[Any, ...]:
     """The start of one environment, then of each row its observation, its reward, if the episode
-    ends, if only a time limit ends it, and how many ended within the row; as arrays.
+    ends, if only a time limit ends it, how many ended within the row, and if it was not followed;
+    as arrays.
 
     A row may be several steps. If an episode ends before the last of them, the start of the next
     one was not seen. Then a reference that needs it returns the trace's own row, which agrees with
-    itself. Of an episode in whose middle the trace begins, an observation does not show all: not
+    itself. Of an episode that the trace enters in its middle, an observation does not show all: not
     how old it is, so its time limit is that of the trace; nor the bodies' positions in the last
     stage of the integrator, from which Ant's reward starts, so its first reward is the trace's.
     """
     before, rows, made = given.start[0, index], [], 0
-    midway = given.over is not None and not given.over[index]
-    start = environment.enter(before) if given.over is not None else environment.begin(before)
-    start = np.array(start)
+    own, count = given.actions, len(given.observations)
+    last_steps = range(count) if given.at is None else given.at
+    restarted, entered = given.restarted, given.entered
+    # Does the trace enter the episode in its middle, and is the next step the first one after that?
+    midway = enters = given.over is not None and not given.over[index]
     # Does the next step only reset?
     resets = given.over is not None and not midway and not given.same_step
-    count = len(given.observations)
-    last_steps = range(count) if given.at is None else given.at
-    restarted = np.zeros(count, np.bool_) if given.restarted is None else given.restarted
+    start = environment.begin(before, False) if given.over is None else environment.enter(before)
+    start = np.array(start)
     for row, last in enumerate(last_steps[:count]):
-        seen, over = given.observations[row, index], given.ended[row, index]
-        if resets or restarted[row]:
-            rows.append((np.array(environment.begin(seen)), 0.0, False, False, 0))
+        seen, over = given.observations[row, index], bool(given.ended[row, index])
+        if entered is not None and entered[row]:
+            rows.append((np.array(environment.enter(seen)), 0.0, over, False, 0, False))
+            midway = enters = not over
+        elif resets or (restarted is not None and restarted[row]):
+            automatic = restarted is None or not restarted[row]
+            begun = np.array(environment.begin(seen, automatic))
+            rows.append((begun, 0.0, False, False, 0, False))
+            midway = False
         else:
-            own = given.actions
             actions = [
                 bank[call % len(bank)][index] if own is None else own[call, index]
                 for call in range(made, last + 1)
             ]
             found = environment.follow(before, actions, seen, given.same_step)
+            lost = found is None
             if found is None:
                 cut = given.truncated is not None and bool(given.truncated[row, index])
-                found = (seen, float(given.rewards[row, index]), bool(over), cut)
+                found = (seen, float(given.rewards[row, index]), over, cut)
             if midway and over and not found[2] and given.truncated[row, index]:
                 found = (*found[:2], True, True)
-            if midway and row == 0:
+            if enters:
                 found = (found[0], float(given.rewards[row, index]), *found[2:])
             if (over and given.same_step) or (found[2] and not over):
                 found = (environment.begin(seen), *found[1:])
-            midway = midway and not over
+            midway, enters = midway and not over, False
             # The environment may change the array that it returned.
-            rows.append((np.array(found[0]), *found[1:], environment.within))
-        resets = bool(over) and not given.same_step
+            rows.append((np.array(found[0]), *found[1:], environment.within, lost))
+        resets = over and not given.same_step
         before, made = seen, last + 1
     environment.finish()
     return (np.stack([start]), *(np.stack(each) for each in zip(*rows)))

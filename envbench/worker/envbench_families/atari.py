@@ -196,9 +196,10 @@ class _Game(Restored):
         # The numbers with which the trace agrees: the state now, and the latest screens.
         self.left: Dict[int, Tuple[Any, List[Any]]] = {}
         self.known = False  # is only one number left?
+        self.latest_automatic = False  # how the latest game began (``Forced.begin``)
         self.chance = SystemRandom()
 
-    def begin(self, observation: Any) -> Any:
+    def begin(self, observation: Any, automatic: bool = True) -> Any:
         if not self.starts:
             self.starts = self._all_starts()
         self.finish()
@@ -213,14 +214,25 @@ class _Game(Restored):
         }
         self.known = self.lost = False
         self.unseen = 0  # screens since the last one that the trace showed
+        self.latest_automatic = automatic
         return np.stack(self.left[chosen[0]][1])
+
+    def enter(self, observation: Any) -> Any:
+        """A screen does not show the emulator's state. It is known when the next game begins."""
+        self.finish()
+        self.left, self.lost = {}, True
+        return observation
 
     def finish(self) -> None:
         """If several numbers of no-ops are left for the latest game, one of them counts, drawn at
         random. Otherwise games whose number shows early would be too many."""
         if self.left and not self.known:
             usual = [number for number in self.left if 1 <= number <= NOOPS]
-            self.begun.append(np.array([self.chance.choice(usual or sorted(self.left))]))
+            self._note(self.chance.choice(usual or sorted(self.left)))
+
+    def _note(self, number: int) -> None:
+        self.begun.append(np.array([number]))
+        self.automatic.append(self.latest_automatic)
 
     def _all_starts(self) -> List[Tuple[Any, Any]]:
         self.game.reset(seed=self.seed)
@@ -256,7 +268,7 @@ class _Game(Restored):
         if len(kept) == 1 and not self.known:
             self.known = True
             self.core.restore_state(state)
-            self.begun.append(np.array(kept))
+            self._note(kept[0])
         return (np.stack(frames), *outcomes[kept[0]])
 
     def _apart(self, number: int, after: Any) -> float:

@@ -12,7 +12,8 @@ class Forced:
     """Starts each episode as the trace does, and gets the same actions.
 
     This one starts from the same seed, and then steps and resets freely. ``within``: how many
-    episodes ended in the latest row before its last step.
+    episodes ended in the latest row before its last step. ``begun``: how the trace's episodes
+    began, where that is compared; ``automatic``: which of them after the end of another.
     """
 
     within = 0
@@ -20,15 +21,17 @@ class Forced:
     def __init__(self, env: Any, seed: int) -> None:
         self.env = env
         self.seed: Any = seed
-        self.begun: List[Any] = []  # how the trace's episodes began, where that is compared
+        self.begun: List[Any] = []
+        self.automatic: List[bool] = []
 
-    def begin(self, observation: Any) -> Any:
-        """Begin an episode that begins with this observation. Return the environment's own."""
+    def begin(self, observation: Any, automatic: bool = True) -> Any:
+        """Begin an episode that begins with this observation. Return the environment's own.
+        ``automatic``: it follows the end of another, not a reset of all environments."""
         seed, self.seed = self.seed, None
         return self.env.reset(seed=seed)[0]
 
     def enter(self, observation: Any) -> Any:
-        """Begin in the middle of an episode, in the state that this observation shows."""
+        """Go on in the middle of an episode, in the state that this observation shows."""
         raise NotImplementedError
 
     def finish(self) -> None:
@@ -98,14 +101,16 @@ class FromState(Restored):
         super().__init__(env, seed)
         self.put = put
 
-    def begin(self, observation: Any) -> Any:
+    def begin(self, observation: Any, automatic: bool = True) -> Any:
         self.lost = False
         super().begin(observation)
         self.put(observation, True)
         self.begun.append(observation)
+        self.automatic.append(automatic)
         return observation
 
     def enter(self, observation: Any) -> Any:
+        self.lost = False
         super().begin(observation)
         self.put(observation, False)
         return observation

@@ -143,28 +143,30 @@ class Worker:
         the latest thing that was made.
         An adapter that can be followed only to verify gets new environments. A plugin's steps are
         followed by more starts, because its author decides how it resets while it is measured. It
-        may also do other work some thousands of steps after a reset: if the reference can begin in
-        the middle of its episodes, the check always does.
+        may also do other work some thousands of steps after a reset. So the check goes on where the
+        environments are. If the reference cannot be put into the middle of an episode, it follows
+        the next ones.
         """
-        from envbench_worker import traces
+        from envbench_worker import trace_parts, traces
 
         steps, by_state = self.job["spot"], self.job["follows_by"] == "state"
         midway = self.job["midway"]
-        starts = by_state and not self._is_own()
-        share = 1.0 if starts and midway else 0.5
+        plugin = by_state and not self._is_own()
+        goes_on = plugin and (midway or self.adapter.begins_anew)
+        share = 1.0 if goes_on else 0.5 * midway
 
         def save(trace: Optional[Trace]) -> None:
-            if trace is not None and starts:
-                trace = traces.with_starts(self.adapter, trace)
+            if trace is not None and plugin:
+                trace = trace_parts.with_starts(self.adapter, trace, midway)
             if trace is not None:
                 traces.save(trace, self.folder)
 
         def later(pace: float, stepped: bool) -> None:
             fitting = max(2, min(steps, int(LONGEST_SPOT_NS / pace)))
             with contextlib.suppress(Exception):  # then there is no check
-                save(traces.later(self.adapter, fitting, midway and stepped, share))
+                save(trace_parts.later(self.adapter, fitting, share * stepped))
 
-        if by_state and traces.waits(self.adapter, midway, share):
+        if by_state and trace_parts.waits(self.adapter, midway, max(0.5, share)):
             return later
         try:
             trace = traces.lock_steps(self.adapter, steps, several=by_state)
@@ -183,28 +185,33 @@ class Worker:
 
     def verify(self, adapter: Adapter) -> Dict[str, Any]:
         """Step the environments, or predict another's steps. Then count steps in two ways."""
-        from envbench_worker import audit, traces
+        from envbench_worker import audit, trace_parts, traces
 
         amount = self.job["verify"]
         self.enter("first_step")
         adapter.compile()
         adapter.prepare()
         given = traces.given(self.folder)
+        seen = [audit.seen_resets()]
         trace = shorter = adapter.predict(given) if given is not None else None
         if trace is None:
             trace = shorter = traces.lock_steps(adapter, amount["lock_steps"], amount["several"])
             if trace is not None and self.job["follows_by"] == "seed":
-                trace = traces.with_more(adapter, trace, self.emit)
+                trace = trace_parts.with_more(adapter, trace, self.emit)
             elif trace is not None and self.job["follows_by"] == "state" and not self._is_own():
-                trace = traces.continued(adapter, trace)
+                trace = trace_parts.continued(adapter, trace)
         self.enter("measure")
-        before = audit.seen_resets()
+        seen.append(audit.seen_resets())
         counts = audit.count_twice(adapter, amount["audit_calls"], self.emit, own=self._is_own())
+        seen.append(audit.seen_resets())
         if trace is not None:
             if self.job["follows_by"] == "state" and given is None:
-                trace = traces.with_later(adapter, trace, self.emit, amount)
+                trace = trace_parts.with_carried_on(adapter, trace, self.job["midway"], self.emit)
+                trace = trace_parts.with_later(adapter, trace, self.emit, amount)
             traces.save(trace, self.folder, shorter)
-        counts.update(audit.resets_twice(counts["resets"], trace, before, self.job["numenv"]))
+        seen.append(audit.seen_resets())
+        own = trace if given is None else None
+        counts.update(audit.resets_twice(counts["resets"], own, seen, self.job["numenv"]))
         return {"audit": counts, "facts": facts_of(adapter)}
 
     def failure(self, error: BaseException) -> Dict[str, Any]:

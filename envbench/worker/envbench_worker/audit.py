@@ -66,16 +66,23 @@ def seen_resets() -> Optional[int]:
 
 
 def resets_twice(
-    claimed: int, trace: Optional[Trace], before: Optional[int], numenv: int
+    claimed: int, trace: Optional[Trace], seen: List[Optional[int]], numenv: int
 ) -> Dict[str, Any]:
-    """Return the resets that the adapter claims, plus those that envbench asked for after the
-    audit, and how many of these the environments saw. Empty if no environment of this process has
-    stepped: then they run in other processes."""
-    seen = seen_resets()
-    if before is None or seen is None or not seen_frames():
+    """Return the automatic resets that the adapter claims, in the audit and in the steps of its
+    trace, and how many the environments saw: those that envbench asked for are taken off. ``seen``:
+    the counts before the first step, before the audit, after it and at the end. Empty if no
+    environment of this process has stepped: then they run in other processes.
+
+    If the trace does not have all environments, only the audit's are compared.
+    """
+    begun, before, after, ended = (each or 0 for each in seen)
+    if None in seen or not seen_frames():
         return {}
-    asked = 0 if trace is None or trace.restarted is None else int(trace.restarted.sum())
-    return {"resets_claimed": claimed + asked * numenv, "resets_seen": seen - before}
+    if trace is None or trace.resets is None:
+        return {"resets_claimed": claimed, "resets_seen": after - before}
+    asked = 0 if trace.restarted is None else int(trace.restarted.sum()) * numenv
+    made = int(trace.resets.sum())
+    return {"resets_claimed": claimed + made, "resets_seen": ended - begun - asked}
 
 
 def next_stride(made: int, calls: int, seconds: float) -> int:

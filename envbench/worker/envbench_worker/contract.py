@@ -65,15 +65,18 @@ class Trace(NamedTuple):
     environments of the batch that were traced, drawn at random if there are over ``MOST_TRACED``
     (None: all). ``actions``: what they got in each vector step; None: the columns of the adapter's
     bank. ``at``: the vector step of each row (None: every one has a row). ``restarted``: in these
-    rows envbench reset all environments. ``resets``: how many resets ``run`` counted in each row;
-    of the reference, how many episodes end within the row, before its last step (None: not all
-    environments were traced). ``over``: the trace begins in the middle of episodes, and in these
-    environments the step before it ended one, (numenv,) (None: it begins with a reset).
-    ``by_run``: ``run`` made these steps. ``chosen``: the row
-    from which on actions are not of the bank, but such that episodes last until their time limit.
-    Of the reference, ``begun`` says how the trace's episodes began, (count, …), ``begun_by`` in
-    which environment each, (count,), and ``starts`` how further ones of its own did. They are first
-    observations, or other numbers that show more.
+    rows envbench reset all environments. ``entered``: these rows are no steps. After steps that
+    have no row, they show where the environments are, and in ``ended``, if the latest step ended an
+    episode. ``resets``: how many resets ``run`` counted in each row; of the reference, how many
+    episodes end within the row, before its last step (None: not all environments were traced).
+    ``over``: the trace begins in the middle of episodes, and in these environments the step before
+    it ended one, (numenv,) (None: it begins with a reset). ``by_run``: ``run`` made these steps.
+    ``chosen``: the row from which on actions are not of the bank, but such that episodes last until
+    their time limit. Of the reference, ``begun`` says how the trace's episodes began, (count, …),
+    ``begun_by`` in which environment each, (count,), ``automatic`` which of them after the end of
+    another, without a reset by envbench, (count,), and ``starts`` how further ones of its own did.
+    They are first observations, or other numbers that show more. ``lost``: it could not follow
+    these steps, and repeats what the trace shows.
     """
 
     observations: Any
@@ -85,15 +88,18 @@ class Trace(NamedTuple):
     begun: Any = None
     starts: Any = None
     begun_by: Any = None
+    automatic: Any = None
     columns: Any = None
     actions: Any = None
     at: Any = None
     restarted: Any = None
+    entered: Any = None
     resets: Any = None
     truncated: Any = None
     over: Any = None
     by_run: Any = False
     chosen: Any = None
+    lost: Any = None
 
 
 # Verify: what counts the environments' frames in this process (``Counted``, ``Watched``). Each has

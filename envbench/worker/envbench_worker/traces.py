@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import os
-import time
 from itertools import cycle, islice
 from random import Random, SystemRandom
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 import numpy as np
 
 from envbench_worker.after_steps import call_lengths
 from envbench_worker.audit import Emit, progress
-from envbench_worker.contract import MOST_TRACED, Adapter, Job, Trace, from_batch, named, shuffled
+from envbench_worker.contract import MOST_TRACED, Adapter, Job, Trace, from_batch, shuffled
 
-LATER = 5  # after the audit, one more step is compared for this many lock-steps
-STARTS = 12  # short parts after these, each with a start of all environments
-SHORT = 80  # in each short part, one more step is compared for this many lock-steps
-SPOT_STARTS, SPOT_PART, SPOT_STARTS_S = 40, 12, 5.0  # starts, and steps after each
-MORE, MORE_S, PACE_CALLS = 5, 10.0, 20  # where the reference only starts from the same seed
-MORE_BYTES = 128 * 2**20  # of the observations of those
 MOST_BYTES = 64 * 2**20  # of a trace's file
 HELD = 16  # arrays of observations that are held until the end of the lock-steps
 
@@ -126,151 +119,6 @@ def followed(adapter: Adapter, calls: int) -> Optional[Trace]:
     if actions is None and adapter.job.observed is not None:
         actions = np.stack([np.asarray(each) for each in islice(cycle(adapter.bank), calls)])
     return trace._replace(actions=actions, at=None, restarted=None, resets=None, by_run=False)
-
-
-def waits(adapter: Adapter, midway: bool, share: float = 0.5) -> bool:
-    """Decide by chance if the spot check is made between two slices: only if the adapter can reset,
-    or if the reference can begin in the middle of an episode. ``share``: the chance of it."""
-    able = midway or adapter.begins_anew
-    return adapter.first_observations is not None and able and SystemRandom().random() < share
-
-
-def later(adapter: Adapter, calls: int, midway: bool, share: float = 0.5) -> Optional[Trace]:
-    """Make lock-steps between two slices: after a reset of all environments, or from where they
-    are. Chance decides, if both are possible. None: neither is. ``share``: the chance that they
-    continue where they are."""
-    begun = _begun(adapter) if not midway or SystemRandom().random() >= share else None
-    if begun or not midway:
-        return lock_steps(adapter, calls, several=True) if begun else None
-    arrays = adapter.last() if begun is None else None  # after a reset, it is of a step before it
-    return None if arrays is None else lock_steps(adapter, calls, start=arrays[:4])
-
-
-def _begun(adapter: Adapter) -> Optional[bool]:
-    """Reset all environments. Are their first observations known? None: it could not reset."""
-    before = adapter.first_observations
-    if before is None or not adapter.begins_anew or adapter.reset() is None:
-        return None
-    return adapter.first_observations is not before
-
-
-def restarted(
-    adapter: Adapter,
-    calls: int,
-    columns: Any = None,
-    emit: Optional[Emit] = None,
-    choose: Optional[Choose] = None,
-    several: bool = True,
-) -> Optional[Trace]:
-    """Reset all environments, and make lock-steps. None: the library cannot.
-
-    If ``choose`` changes the actions, each call makes one step.
-    """
-    if not _begun(adapter):
-        return None
-    return lock_steps(adapter, calls, several and choose is None, columns, emit, choose)
-
-
-def continued(adapter: Adapter, trace: Trace) -> Trace:
-    """Return the trace with as many steps again, without a reset, in calls of one and of several
-    steps. A library that cannot reset makes calls of several steps in no other part."""
-    arrays = adapter.last() if trace.by_run else None
-    if arrays is None:
-        return trace
-    steps = len(trace.actions)
-    later = lock_steps(adapter, steps, several=True, columns=trace.columns, start=arrays[:4])
-    return trace if later is None else joined(trace, later, reset=False)
-
-
-def with_later(adapter: Adapter, trace: Trace, emit: Emit, amount: Dict[str, Any]) -> Trace:
-    """Return the trace with more lock-steps, each part after a reset of all environments.
-
-    A backend may do other work after some thousands of steps: the first part looks for that. Short
-    parts follow, because a few starts do not show how they are distributed. Nothing is added if the
-    library cannot reset. ``amount``: the job's ``Verify``. If it has a time limit, one more part
-    lasts until then, because random actions end nearly all episodes before it.
-    """
-    calls = len(trace.rewards)
-    for part in (calls // LATER, *[calls // SHORT] * STARTS):
-        later = restarted(adapter, max(1, part), trace.columns, emit)
-        if later is None:
-            return trace
-        trace = joined(trace, later)
-    if amount["limit"] and isinstance(adapter.bank[0], np.ndarray):
-        chosen = named(amount["lasting"])
-        later = restarted(adapter, amount["limit"] + 1, trace.columns, emit, chosen)
-        if later is not None:
-            trace = joined(trace, later)._replace(chosen=len(trace.rewards))
-    return trace
-
-
-def with_starts(adapter: Adapter, trace: Trace) -> Optional[Trace]:
-    """Return the trace with short parts, each after a reset of all environments, until it has
-    ``SPOT_STARTS`` of these starts or the time is up. If the trace has no such part, the first one
-    is as long as the trace: it has calls of several steps. None: a reset shows no first
-    observations."""
-    until = time.perf_counter() + SPOT_STARTS_S
-    parts = [SPOT_PART for _ in range(0, SPOT_STARTS, adapter.job.numenv)]
-    if trace.over is not None:
-        parts[0] = len(trace.actions)
-        if _begun(adapter) is False:
-            return None
-    for part in parts:
-        later = restarted(adapter, part, trace.columns)
-        if later is None or time.perf_counter() > until:
-            break
-        trace = joined(trace, later)
-    return trace
-
-
-def with_more(adapter: Adapter, trace: Trace, emit: Emit) -> Trace:
-    """Return the trace with up to ``MORE`` times as many lock-steps after a reset of all
-    environments, in calls of one and of several steps: as many as fit into ``MORE_S`` and
-    ``MORE_BYTES``. If episodes ended only within calls of several steps, as many again in calls of
-    one step.
-
-    Where the reference starts from the same seed, it makes all steps, too, so these come before the
-    audit. Nothing is added if the library cannot reset.
-    """
-    began, calls = time.perf_counter(), len(trace.rewards)
-    probe = restarted(adapter, min(calls, PACE_CALLS), trace.columns, emit)
-    if probe is None:
-        return trace
-    pace = (time.perf_counter() - began) / len(probe.actions)
-    trace = joined(trace, probe)
-    more = min(MORE * calls, int(MORE_S / pace), MORE_BYTES // trace.start.nbytes)
-    for several in (True, False):
-        hidden = not trace.ended.any() and trace.resets is not None and trace.resets.any()
-        if more > 0 and (several or hidden):
-            later = restarted(adapter, more, trace.columns, emit, several=several)
-            trace = trace if later is None else joined(trace, later)
-    return trace
-
-
-def joined(trace: Trace, later: Trace, reset: bool = True) -> Trace:
-    """Return the trace with a row for the reset of all environments, if there was one, and the rows
-    of the later one."""
-    calls = len(trace.actions)
-    gap = int(reset)
-    none = np.zeros_like(later.rewards[:gap])
-    before = trace.restarted
-    parts = {
-        "observations": (trace.observations, later.start[:gap], later.observations),
-        "rewards": (trace.rewards, none, later.rewards),
-        "ended": (trace.ended, none.astype(np.bool_), later.ended),
-        "truncated": (trace.truncated, none.astype(np.bool_), later.truncated),
-        "actions": (trace.actions, later.actions[:gap], later.actions),
-        "at": (trace.at, np.full(gap, calls), calls + gap + later.at),
-        "restarted": (
-            np.zeros(len(trace.rewards), np.bool_) if before is None else before,
-            np.ones(gap, np.bool_),
-            np.zeros(len(later.rewards), np.bool_),
-        ),
-    }
-    if trace.resets is not None:
-        parts["resets"] = (trace.resets, np.zeros(gap, int), later.resets)
-    together: Dict[str, Any] = {name: np.concatenate(each) for name, each in parts.items()}
-    return trace._replace(reused=trace.reused or later.reused, **together)
 
 
 def drawn(job: Job) -> Any:

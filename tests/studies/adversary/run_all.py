@@ -116,6 +116,7 @@ def both(name: str, adapter: str, **more: object) -> list[Case]:
 
 
 D, C, M, A, S, H = "xc_detects:", "xc_counts:", "xc_mujoco:", "xc_atari:", "xc_small:", "xc_honest:"
+L = "xc_later:"
 CHEETAH = "HalfCheetah-v4"
 CHEATS = [
     # --- they know when they are looked at
@@ -175,6 +176,13 @@ CHEATS = [
     Case("blank-at-the-end", "atari", A + "BlankAtTheEnd"),
     Case("nearest-resize", "atari", A + "NearestResize", believe="found"),
     Case("fewer-stacked", "atari", A + "FewerStacked", believe="found"),
+    # --- thousands of steps after a reset, or only after the end of an episode
+    Case("euler-since-reset", "mujoco", L + "EulerSinceReset"),
+    Case("no-max-pool-since-reset", "atari", L + "NoMaxPoolSinceReset"),
+    Case("one-noop-after-an-end", "atari", L + "OneNoop"),
+    Case("stored-games-after-an-end", "atari", L + "StoredGames"),
+    Case("five-states-after-an-end", "mujoco", L + "FiveStates"),
+    Case("five-states-after-an-end", "mujoco", L + "FiveStates", task=CHEETAH),
     # --- CartPole, LunarLander
     Case("jittered-carts", "classic_control", S + "JitteredCarts"),
     Case("acts-on-its-own", "box2d", S + "ActsOnItsOwn"),

@@ -377,11 +377,12 @@ FOLLOWED = [
     [("classic_control", "CartPole-v1"), pytest.param("mujoco", "Ant-v3", marks=slow)],
 )
 def test_the_last_part_leads_to_the_time_limit(worker: Any, family: str, task: str) -> None:
-    traces, data = worker("worker.traces"), families.get(family)
+    parts, data = worker("worker.trace_parts"), families.get(family)
+    traces = worker("worker.traces")
     own = in_process(worker, family, task)
     whole = traces.lock_steps(own, 100)
     amount = {"limit": data.time_limit("env", task), "lasting": data.lasting}
-    found = traces.with_later(own, whole, lambda event: None, amount)
+    found = parts.with_later(own, whole, lambda event: None, amount)
     agreement = against_the_reference(worker, found, family, task)
     numenv = found.rewards.shape[1]
     assert (agreement.limits, agreement.other_limits) == (numenv, 0)
@@ -398,16 +399,16 @@ def test_the_last_part_leads_to_the_time_limit(worker: Any, family: str, task: s
 def test_the_reference_follows_calls_of_several_steps_after_a_reset(
     worker: Any, family: str, task: str
 ) -> None:
-    traces = worker("worker.traces")
+    traces, parts = worker("worker.traces"), worker("worker.trace_parts")
     own = in_process(worker, family, task)
     whole = traces.lock_steps(own, 220)
     own.run(57)
-    found = traces.with_later(own, whole, lambda event: None, {"limit": 0})
+    found = parts.with_later(own, whole, lambda event: None, {"limit": 0})
     calls = np.diff(found.at)
     assert (calls[:220] == 1).all()
     assert calls.max() > 1
     resets = np.flatnonzero(found.restarted)
-    assert (resets[0], len(resets)) == (220, 1 + traces.STARTS)
+    assert (resets[0], len(resets)) == (220, 1 + parts.STARTS)
     standard = families.get(family).standards["env"]
     agreement = against_the_reference(worker, found, family, task)
     assert agreement.other_ends == 0
@@ -492,10 +493,10 @@ def test_rewards_of_another_shape_are_an_error_that_names_it(worker: Any) -> Non
 def test_steps_continue_in_calls_of_several_steps_without_a_reset(
     worker: Any, family: str, task: str
 ) -> None:
-    traces = worker("worker.traces")
+    traces, parts = worker("worker.traces"), worker("worker.trace_parts")
     own = in_process(worker, family, task)
     whole = traces.lock_steps(own, 220)
-    found = traces.continued(own, whole)
+    found = parts.continued(own, whole)
     assert len(found.actions) == 440
     assert (np.diff(found.at)[:219] == 1).all()
     assert np.diff(found.at).max() > 1
@@ -504,6 +505,54 @@ def test_steps_continue_in_calls_of_several_steps_without_a_reset(
     agreement = against_the_reference(worker, found, family, task)
     assert standard.apart(agreement.observations) <= standard.tolerance
     assert (agreement.other_ends, agreement.not_reset, agreement.reused) == (0, 0, False)
+
+
+@pytest.mark.parametrize(("family", "task"), FOLLOWED[:2])
+def test_the_reference_goes_on_where_steps_without_a_row_led(
+    worker: Any, family: str, task: str
+) -> None:
+    parts, own = worker("worker.trace_parts"), in_process(worker, family, task)
+    begun = worker("worker.traces").lock_steps(own, 60)
+    own.run(77)
+    found = parts.with_carried_on(own, begun, midway=True)
+    assert np.flatnonzero(found.entered).tolist() == [60]
+    assert not found.restarted.any()
+    assert (np.diff(found.at) == 1).all()  # the row of the gap takes the place of one step
+    agreement = against_the_reference(worker, found, family, task)
+    standard = families.get(family).standards["env"]
+    assert agreement.steps > 60
+    assert agreement.other_ends == 0
+    assert largest(agreement.observations) <= standard.of(same_engine=True, rounded=False).tolerance
+    assert largest(agreement.rewards) <= 1e-9
+    wrong = found.observations.copy()
+    wrong[62] += 3
+    agreement = against_the_reference(worker, found._replace(observations=wrong), family, task)
+    assert largest(agreement.observations) >= 1
+
+
+@slow
+def test_a_game_is_followed_again_once_the_next_one_begins(worker: Any) -> None:
+    """The state of an emulator in the middle of a game is not known."""
+    parts = worker("worker.trace_parts")
+    own = in_process(worker, "atari", "Breakout-v5")
+    begun = worker("worker.traces").lock_steps(own, 20)
+    own.run(700)
+    found = parts.with_carried_on(own, begun, midway=False)
+    assert found.ended[21:].sum() >= parts.AUTOMATIC
+    assert np.diff(found.at).max() > 1  # no row where no game is young
+    predicted = in_process(worker, "atari", "Breakout-v5", mode="verify", seed=4).predict(found)
+    assert predicted.lost[21].all()
+    assert not predicted.lost[-1].all()
+    assert predicted.automatic.sum() >= parts.AUTOMATIC
+    agreement = against_the_reference(worker, found, "atari", "Breakout-v5")
+    assert (largest(agreement.observations), largest(agreement.rewards)) == (0, 0)
+    assert agreement.other_ends == 0
+    wrong = found.observations.copy()
+    wrong[-1][~predicted.lost[-1]] += 100
+    agreement = against_the_reference(
+        worker, found._replace(observations=wrong), "atari", "Breakout-v5"
+    )
+    assert largest(agreement.observations) > 2
 
 
 @pytest.mark.parametrize(
@@ -554,15 +603,16 @@ def test_a_trace_that_is_too_large_is_written_without_its_later_part(
 
 
 def test_a_check_between_slices_continues_or_begins_anew_by_chance(worker: Any) -> None:
-    traces = worker("worker.traces")
+    parts = worker("worker.trace_parts")
     own = in_process(worker, "classic_control", "CartPole-v1")
     own.run(5)
-    kinds = {traces.later(own, 4, midway=True).over is None for _ in range(40)}
+    kinds = {parts.later(own, 4, share=0.5).over is None for _ in range(40)}
     assert kinds == {True, False}
-    assert all(traces.later(own, 4, midway=False).over is None for _ in range(10))
-    assert all(traces.later(own, 4, midway=True, share=1.0).over is not None for _ in range(10))
+    assert all(parts.later(own, 4, share=0.0).over is None for _ in range(10))
+    assert all(parts.later(own, 4, share=1.0).over is not None for _ in range(10))
     own.reset = lambda: None  # the library cannot
-    assert all(traces.later(own, 4, midway=True).over is not None for _ in range(10))
+    assert all(parts.later(own, 4, share=0.5).over is not None for _ in range(10))
+    assert parts.later(own, 4, share=0.0) is None
 
 
 def do_not_renew(own: Any) -> None:
@@ -578,23 +628,24 @@ def do_not_renew(own: Any) -> None:
 
 
 def test_starts_follow_a_check_that_continues_and_their_first_part_is_as_long(worker: Any) -> None:
-    traces = worker("worker.traces")
+    parts = worker("worker.trace_parts")
     own = in_process(worker, "classic_control", "CartPole-v1")
     own.run(5)
-    trace = traces.later(own, 30, midway=True, share=1.0)
-    more = traces.with_starts(own, trace)
+    trace = parts.later(own, 30, share=1.0)
+    more = parts.with_starts(own, trace, midway=True)
     first_reset, second_reset = more.at[np.flatnonzero(more.restarted)[:2]]
-    assert (first_reset, second_reset - first_reset) == (30, 31)  # the reset, and 30 steps
+    assert second_reset - first_reset == 31  # the reset, and 30 steps
+    assert more.ended[: list(more.at).index(first_reset)].sum() >= parts.AUTOMATIC
     do_not_renew(own)
-    assert traces.with_starts(own, trace) is None
+    assert parts.with_starts(own, trace, midway=True) is None
 
 
 def test_after_a_reset_that_shows_no_first_observations_nothing_is_compared(worker: Any) -> None:
-    traces = worker("worker.traces")
+    parts = worker("worker.trace_parts")
     own = in_process(worker, "classic_control", "CartPole-v1")
     own.run(5)
     do_not_renew(own)
-    found = [traces.later(own, 4, midway=True) for _ in range(40)]
+    found = [parts.later(own, 4, share=0.5) for _ in range(40)]
     assert None in found
     assert all(each is None or each.over is not None for each in found)
 
@@ -603,7 +654,7 @@ def test_a_subprocess_without_shared_memory_is_compared_from_the_middle_only(
     worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Gymnasium's processes then reset an episode that has just ended again in the next step."""
-    traces = worker("worker.traces")
+    parts = worker("worker.trace_parts")
     subprocess = worker("adapters.gymnasium.subprocess_vector").Subprocess
     order = job(worker, "classic_control", "measure", "CartPole-v1")
     for shared in (True, False):
@@ -612,8 +663,8 @@ def test_a_subprocess_without_shared_memory_is_compared_from_the_middle_only(
     own = in_process(worker, "classic_control", "CartPole-v1")
     monkeypatch.setattr(type(own), "begins_anew", False)
     own.run(5)
-    assert all(traces.later(own, 4, midway=True).over is not None for _ in range(10))
-    assert not any(traces.waits(own, midway=False) for _ in range(10))
+    assert all(parts.later(own, 4, share=0.5).over is not None for _ in range(10))
+    assert not any(parts.waits(own, midway=False) for _ in range(10))
 
 
 class Mutable(gymnasium.Env[Any, Any]):

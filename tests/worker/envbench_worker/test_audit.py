@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from envbench.process.code_hash import WORKER_PATH
@@ -54,8 +55,16 @@ def test_resets_are_counted_twice_where_environments_step_in_this_process(
 ) -> None:
     monkeypatch.setattr(audit, "COUNTERS", [Counter(40.0, 3), Counter(40.0, 4)])
     assert audit.seen_resets() == 7
-    assert audit.resets_twice(6, None, 2, 4) == {"resets_claimed": 6, "resets_seen": 5}
+    seen = [1, 2, 7, 90]  # at the start, before and after the audit, at the end
+    assert audit.resets_twice(6, None, seen, 4) == {"resets_claimed": 6, "resets_seen": 5}
+    resets, restarted = np.array([0, 2, 0, 3]), np.array([False, False, True, False])
+    arrays = dict.fromkeys(("observations", "rewards", "ended", "start"))
+    trace = audit.Trace(**arrays, resets=resets, restarted=restarted)
+    found = audit.resets_twice(6, trace, seen, 4)
+    assert found == {"resets_claimed": 6 + 5, "resets_seen": 89 - 4}  # envbench asked for four
+    few = trace._replace(resets=None)  # it does not have all environments
+    assert audit.resets_twice(6, few, seen, 4) == {"resets_claimed": 6, "resets_seen": 5}
     monkeypatch.setattr(audit, "COUNTERS", [Counter(0.0, 0)])  # the others are in processes
-    assert audit.resets_twice(6, None, 0, 4) == {}
+    assert audit.resets_twice(6, None, [0, 0, 0, 0], 4) == {}
     monkeypatch.setattr(audit, "COUNTERS", [])
-    assert audit.resets_twice(6, None, audit.seen_resets(), 4) == {}
+    assert audit.resets_twice(6, None, [audit.seen_resets()] * 4, 4) == {}

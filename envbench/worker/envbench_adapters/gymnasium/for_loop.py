@@ -149,4 +149,7 @@ class ForLoop(GymnasiumVector):
         if not begun:
             return found
         by = np.repeat(np.arange(len(forced)), [len(each.begun) for each in forced])
-        return found._replace(begun=np.stack(begun), begun_by=by, starts=np.stack(starts))
+        automatic = np.concatenate([each.automatic for each in forced])
+        return found._replace(
+            begun=np.stack(begun), begun_by=by, automatic=automatic, starts=np.stack(starts)
+        )
