@@ -20,7 +20,9 @@ import signal
 import sys
 import time
 import traceback
+from copy import deepcopy
 from importlib.util import find_spec
+from random import random
 from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -36,6 +38,7 @@ from envbench_worker.contract import (
 )
 
 TRACEBACK_TAIL = 4000
+REPLAYED = 200_000  # steps of environments that the reference makes again, at most
 LONGEST_SPOT_NS = 5e9  # a longer check at the end might be taken for a hang
 
 
@@ -100,6 +103,8 @@ class Worker:
         adapter = self.adapter
         self.meter = meter = Meter(adapter, self.job["protocol"], self.emit)
         meter.check, meter.looks = later, bool(self.job["spot"])
+        if self.job["follows_by"] == "seed":
+            meter.check_by = (1 + random()) / 2 * REPLAYED / self.job["numenv"]
         self.enter("first_step")
         self.began["first_step_ns"] = time.perf_counter_ns()
         self.times["first_step_ns"] = meter.first_step()
@@ -135,17 +140,16 @@ class Worker:
         meter.check_now()
         return reply
 
-    def spot_check(self) -> Optional[Callable[[float, bool], None]]:
+    def spot_check(self) -> Optional[Callable[[float], None]]:
         """Save what some vector steps of the measured environments return.
 
         Chance decides when: now, before the first timed step, or later, between two slices. Then
-        this returns the check, which gets the nanoseconds of a vector step, and whether a step was
-        the latest thing that was made.
+        this returns the check, which gets the nanoseconds of a vector step.
         An adapter that can be followed only to verify gets new environments. A plugin's steps are
         followed by more starts, because its author decides how it resets while it is measured. It
         may also do other work some thousands of steps after a reset. So the check goes on where the
         environments are. If the reference cannot be put into the middle of an episode, it follows
-        the next ones.
+        the next ones; or, where both only start from the same seed, all steps since then.
         """
         from envbench_worker import trace_parts, traces
 
@@ -161,11 +165,19 @@ class Worker:
             if trace is not None:
                 traces.save(trace, self.folder)
 
-        def later(pace: float, stepped: bool) -> None:
+        def later(pace: float) -> None:
             fitting = max(2, min(steps, int(LONGEST_SPOT_NS / pace)))
             with contextlib.suppress(Exception):  # then there is no check
-                save(trace_parts.later(self.adapter, fitting, share * stepped))
+                if by_state:
+                    save(trace_parts.later(self.adapter, fitting, share))
+                else:
+                    made = self.meter.batches_so_far()
+                    save(trace_parts.since_start(self.adapter, first, made, fitting))
 
+        first = self.adapter.first_observations
+        if not by_state and first is not None:
+            first = deepcopy(first)  # the adapter may use the array again
+            return later
         if by_state and trace_parts.waits(self.adapter, midway, max(0.5, share)):
             return later
         try:

@@ -10,6 +10,7 @@ Other quantities have slices of their own after the windows (``after_steps``).
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from random import random
@@ -47,13 +48,16 @@ class Meter:
         self.latency: Counter[int] = Counter()  # nanoseconds of single vector steps
         self.returns: Optional[Dict[str, Any]] = None
         self.results: List[int] = []  # a checksum per measured slice, if the protocol asks for it
-        self.check: Optional[Callable[[float, bool], None]] = None  # a spot check between slices
+        self.check: Optional[Callable[[float], None]] = None  # a spot check between slices
+        self.check_by = math.inf  # it is made after this many vector steps, or earlier
         self.looks = False  # are results of slices asked for?
         self._check_at, *self._look_at = self._moments()  # after this many measured nanoseconds
         self._late: List[bool] = []  # were the results of these slices late?
         self._calls = 0  # vector steps that were made
         takes_batches = adapter.first_observations is not None
         self._bank = list(adapter.bank) if takes_batches else []
+        # The batches of the vector steps from one on: which step, the batches, and the first one.
+        self._orders = [(0, self._bank, 0)]
         self.total_steps = 0
         self._warm = 0  # the windows of the warm-up, without lead-ins
         self._last = self._ramp = 0  # the last window's end; the windows of the calibration
@@ -95,13 +99,21 @@ class Meter:
                 return True
             if elapsed >= self.protocol["warmup_max_s"] * 1e9:
                 return steady  # judged from at least four windows
-            self.run_window("warmup", self.warmup, calls)
+            if self._calls > self.check_by:
+                self.check_now()
+                self._last = clock()
+            self._warm_up_for(calls)
+
+    def _warm_up_for(self, calls: int) -> None:
+        """Run a window of the warm-up, with a new iterator: an adapter may read ahead in a call."""
+        self._give(self._other_order(self._bank, self._calls))
+        self.run_window("warmup", self.warmup, calls)
 
     def measure(self) -> None:
         """Run windows of a fixed number of calls until the time or the calls are used up."""
         calls = self._fitting()
         self._begin()
-        self._give(self._other_order())
+        self._give(self._next_order())
         # A pool runs ahead while the load is read: that work belongs to the warm-up.
         self.run_window("warmup", self.warmup, calls)
         self._origin = self._last
@@ -149,7 +161,7 @@ class Meter:
             if what in self._others:
                 self._measure_other(what, calls)
                 continue
-            batches = self._other_order()
+            batches = self._next_order()
             self.sensors.window()
             self._last = clock()
             self._give(batches)  # from here on, what the adapter does is timed
@@ -180,7 +192,7 @@ class Meter:
         if due and self.looks:  # a step slice has just ended: only those add to what was made
             del self._look_at[: len(due)]
             self._look()
-        if made > self._check_at:
+        if made > self._check_at or self._calls > self.check_by:
             self.check_now()
 
     def _look(self) -> None:
@@ -199,20 +211,35 @@ class Meter:
 
     def check_now(self) -> None:
         """Make the spot check, if one waits. No slice and no load contains it. It gets the
-        nanoseconds of a vector step, and whether a step was the latest thing that was made."""
+        nanoseconds of a vector step."""
         if self.check is not None:
             check, self.check = self.check, None
-            self.sensors.leave_out(lambda: check(self._ns_per_call(), not self.resets.ns))
+            self.sensors.leave_out(lambda: check(self._ns_per_call()))
 
-    def _other_order(self) -> Optional[Iterator[Any]]:
+    def _next_order(self) -> Optional[Iterator[Any]]:
         """Return a new iterator over the bank, in another random order. If the results of trials
         are compared, they get the same actions: the bank in its order. None: the adapter takes no
         batches."""
-        if not self._bank:
-            return None
         if self.protocol.get("results"):
-            return from_batch(self._bank, self._calls)
-        return from_batch(shuffled(self._bank), 0)
+            return self._other_order(self._bank, self._calls)
+        return self._other_order(shuffled(self._bank), 0)
+
+    def _other_order(self, order: List[Any], first: int) -> Optional[Iterator[Any]]:
+        """Return a new iterator over these batches, and note which the next steps get."""
+        if not order:
+            return None
+        self._orders.append((self._calls, order, first))
+        return from_batch(order, first)
+
+    def batches_so_far(self) -> List[Any]:
+        """Return the batch that each vector step got, from the first one on, as long as nothing
+        else than steps was measured."""
+        ends = [*(start for start, _, _ in self._orders[1:]), self._calls]
+        return [
+            order[(first + call) % len(order)]
+            for (start, order, first), end in zip(self._orders, ends)
+            for call in range(end - start)
+        ]
 
     def _give(self, batches: Optional[Iterator[Any]]) -> None:
         if batches is not None:
@@ -220,6 +247,7 @@ class Meter:
 
     def _measure_other(self, order: str, ms: float) -> None:
         """Measure another quantity. If the library lacks it, no step and no reset is reported."""
+        self.check_now()  # it goes on from the latest step
         self.load()  # of the steps: it ends here
         self.sensors.window()
         self._last = clock()
@@ -303,7 +331,7 @@ class Meter:
         number of windows."""
         calls = 1
         while True:
-            self.run_window("warmup", self.warmup, calls)
+            self._warm_up_for(calls)
             if self.warmup.ns[-1] * 4 >= self.protocol["window_s"] * 1e9:
                 return len(self.warmup.ns)
             if calls >= MOST_CALLS:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from random import SystemRandom
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 import numpy as np
 
 from envbench_worker.audit import Emit
 from envbench_worker.contract import Adapter, Trace, named
-from envbench_worker.traces import Choose, lock_steps
+from envbench_worker.traces import Choose, drawn, lock_steps
 
 LATER = 5  # after the audit, one more step is compared for this many lock-steps
 STARTS = 12  # short parts after these, each with a start of all environments
@@ -50,6 +50,31 @@ def _going_on(
     if arrays is None:
         return None
     return lock_steps(adapter, calls, columns=columns, emit=emit, start=arrays[:4])
+
+
+def since_start(adapter: Adapter, first: Any, batches: List[Any], calls: int) -> Optional[Trace]:
+    """Make lock-steps from where the environments are, after a row for all steps that they made:
+    the reference makes these, too, from the same seed. ``first``: their first observations.
+    ``batches``: what each step got. None: the results of the latest step are not known."""
+    arrays = adapter.last()
+    if arrays is None:
+        return None
+    columns = drawn(adapter.job)
+    seen, rewards, terminated, truncated = (np.array(each)[None][:, columns] for each in arrays[:4])
+    so_far = Trace(
+        seen,
+        rewards,
+        terminated | truncated,
+        first[None][:, columns],
+        same_step=adapter.facts().get("autoreset") == "same-step",
+        columns=columns,
+        actions=np.stack(batches)[:, columns],
+        at=np.array([len(batches) - 1]),
+        truncated=truncated & ~terminated,
+        by_run=True,
+    )
+    more = lock_steps(adapter, calls, columns=columns, start=arrays[:4])
+    return None if more is None else joined(so_far, more, "")
 
 
 def _begun(adapter: Adapter) -> Optional[bool]:

@@ -179,6 +179,7 @@ CHEATS = [
     # --- thousands of steps after a reset, or only after the end of an episode
     Case("euler-since-reset", "mujoco", L + "EulerSinceReset"),
     Case("no-max-pool-since-reset", "atari", L + "NoMaxPoolSinceReset"),
+    Case("other-euler-since-reset", "gym", L + "OtherEulerSinceReset", task="CartPole-v1"),
     Case("one-noop-after-an-end", "atari", L + "OneNoop"),
     Case("stored-games-after-an-end", "atari", L + "StoredGames"),
     Case("five-states-after-an-end", "mujoco", L + "FiveStates"),
@@ -204,6 +205,8 @@ HONEST = [
     *(honest("float32", f, H + "Float32") for f in ("atari", "mujoco")),
     honest("float32", "dm_control", H + "Float32", believe="accused (tolerance 1e-6)"),
     *(honest("two-halves", f, H + "TwoHalves") for f in ("atari", "mujoco")),
+    honest("threads", "gym", H + "Threads", task="CartPole-v1"),
+    honest("threads", "gym", H + "Threads", task="Acrobot-v1"),
     *(honest("spare-environments", f, H + "SpareEnvironments") for f in ("atari", "mujoco")),
     *(honest("other-seeds", f, H + "OtherSeeds") for f in ("atari", "mujoco", "box2d")),
     *(honest("separate-chunks", f, H + "SeparateChunks") for f in ("atari", "mujoco")),

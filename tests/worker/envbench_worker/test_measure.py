@@ -247,18 +247,64 @@ def test_a_spot_check_comes_between_two_slices_and_in_neither(
     made = meter(worker, adapter)
     made.first_step()
     made.warm_up()
-    told: list[tuple[int, float, bool]] = []
+    told: list[tuple[int, float]] = []
 
-    def check(pace: float, stepped: bool) -> None:
-        told.append((len(made.measured.ns), pace, stepped))
+    def check(pace: float) -> None:
+        told.append((len(made.measured.ns), pace))
         adapter.now += 10**9
 
     made.check, made._check_at = check, 30_000_000
     made.take_turns([("lead", 5), ("step", 20)] * 4)
-    assert told == [(2, 1_000_000.0, True)]
+    assert told == [(2, 1_000_000.0)]
     assert made.measured.ns == [20_000_000] * 4
     made.check_now()  # only once
     assert len(told) == 1
+
+
+def test_a_spot_check_that_waits_comes_before_other_quantities(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = Clocked(worker, monkeypatch, lambda n: 1_000_000)
+    adapter.last = lambda: None
+    made = meter(worker, adapter)
+    made.first_step()
+    made.warm_up()
+    told: list[int] = []
+    made.check, made._check_at = lambda pace: told.append(adapter.made), 10**12
+    made.take_turns([("step", 20), ("step", 20), ("short_calls_ms", 5)])
+    assert told == [made._calls]
+
+
+def test_it_is_known_which_batch_each_step_got_and_a_check_may_come_in_the_warm_up(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Noting(Clocked):
+        first_observations = np.zeros(1)
+
+        def run(self, calls: int) -> Any:
+            self.got += [next(self.batches) for _ in range(calls)]
+            next(self.batches)  # an adapter may read ahead within a call
+            return super().run(calls)
+
+    adapter = Noting(worker, monkeypatch, lambda n: 1_000_000)
+    adapter.got, adapter.bank = [], list("abcdefg")  # type: ignore[attr-defined]
+    adapter.batches = itertools.cycle(adapter.bank)  # type: ignore[attr-defined]
+    for by in (600, 3000):
+        made = meter(worker, adapter)
+        adapter.got.clear()  # type: ignore[attr-defined]
+        told: list[tuple[bool, Any, Any]] = []
+
+        def check(pace: float, made: Any = made, told: Any = told) -> None:
+            told.append((not made.measured.ns, made.batches_so_far(), list(adapter.got)))
+
+        made.check, made._check_at, made.check_by = check, 10**12, by
+        made.adapter.batches = itertools.cycle(adapter.bank)  # type: ignore[attr-defined]
+        made.warm_up()
+        made.take_turns([("lead", 5), ("step", 200)] * 8)
+        ((in_the_warm_up, noted, got),) = told
+        assert in_the_warm_up == (by == 600)
+        assert noted == got
+        assert len(noted) >= by
 
 
 def test_what_an_adapter_does_when_a_slice_begins_is_timed(

@@ -56,6 +56,19 @@ class NoMaxPoolSinceReset(SinceReset):
             vars(preprocessing(env)).pop("_get_obs", None)
 
 
+class OtherEulerSinceReset(SinceReset):
+    """A user's own task, CartPole-v1: another order of the same integrator."""
+
+    since = 5_000
+
+    def cheapen(self, integrator="semi-implicit"):
+        for env in self.envs.envs:
+            env.unwrapped.kinematics_integrator = integrator
+
+    def restore(self):
+        self.cheapen("euler")
+
+
 class _CheapStarts(gymnasium.Wrapper):
     """Honest at a reset of all environments, and cheap after the end of an episode."""
 
