@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 DRAWS = 50_000  # of starts, to judge how many are different
+MOST_AHEAD = 4  # episodes by which one environment may be ahead of another: not all starts are seen
 
 
 def probability(begun: Array, starts: Array, by: Array | None, first: int | None) -> float:
@@ -44,7 +45,8 @@ def probability(begun: Array, starts: Array, by: Array | None, first: int | None
 
 
 def _copied(starts: Array, by: Array | None, alike: float) -> float:
-    """Return the p-value of how often two environments have equal starts in their k-th episodes.
+    """Return the p-value of how often two environments have equal starts, in their k-th episodes,
+    or one of them some episodes later.
 
     ``alike``: the probability that two starts of the reference are equal.
     """
@@ -54,9 +56,11 @@ def _copied(starts: Array, by: Array | None, alike: float) -> float:
     if by is None:
         return 1.0
     rows = [starts[by == each] for each in np.unique(by)]
-    least, pairs = 1.0, 0
+    least, tests = 1.0, 0
     for one, other in combinations(rows, 2):
-        count = min(len(one), len(other))
-        equal = int((one[:count] == other[:count]).all(axis=1).sum())
-        least, pairs = min(least, float(binom.sf(equal - 1, count, alike))), pairs + 1
-    return min(1.0, max(pairs, 1) * least)
+        for ahead in range(-MOST_AHEAD, MOST_AHEAD + 1):
+            first, second = one[max(0, -ahead) :], other[max(0, ahead) :]
+            count = min(len(first), len(second))
+            equal = int((first[:count] == second[:count]).all(axis=1).sum())
+            least, tests = min(least, float(binom.sf(equal - 1, count, alike))), tests + 1
+    return min(1.0, max(tests, 1) * least)

@@ -3,7 +3,7 @@
 The reference is dm_control itself. An observation of the cheetah is its state without the
 horizontal position, which affects nothing. So the reference can be put into each state. Another
 build of MuJoCo is allowed 0.001: of 668,000 steps of EnvPool's cheetah, 18 were more than 1e-7
-away, and the farthest 5e-5 (2026-11-27, four traces of 41,700 steps of four environments).
+away, and the farthest 5e-5 (results/studies/honest-verify/cheetah-steps.jsonl).
 """
 
 from envbench.families.family import AS_GYMNASIUM, EnvFamily, Standard

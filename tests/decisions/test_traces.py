@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from envbench import families
-from envbench.decisions import responses, traces
+from envbench.decisions import responses, starts, traces
 from envbench.decisions.equal_work import compared
 from envbench.decisions.trace_file import Trace, read_trace
 from envbench.families import Standard
@@ -390,6 +390,17 @@ def test_starts_after_the_end_of_an_episode_are_also_compared_by_themselves() ->
     assert chances[1]["automatic start"] < 1e-6
     only = replace(own, begun=honest, starts=usual, automatic=np.ones(count, bool))
     assert set(traces.compare(EVERY, only, own).p_values) == {"start"}
+
+
+@pytest.mark.parametrize("ahead", [-4, -1, 0, 3])
+def test_environments_that_begin_alike_are_found_if_one_is_some_episodes_ahead(ahead: int) -> None:
+    chance = np.random.default_rng(1)
+    usual, shared = chance.integers(1, 31, (100, 1)), chance.integers(1, 31, (24, 1))
+    other = np.roll(shared, ahead, axis=0)
+    apart = chance.integers(1, 31, (24, 1))
+    by = np.repeat([0, 1], 24)
+    assert starts.probability(np.concatenate([shared, other]), usual, by, None) < 1e-6
+    assert starts.probability(np.concatenate([shared, apart]), usual, by, None) > 0.001
 
 
 # ---------------------------------------------------------------- fewer digits

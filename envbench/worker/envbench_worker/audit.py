@@ -82,7 +82,7 @@ def resets_twice(
         return {"resets_claimed": claimed, "resets_seen": after - before}
     asked = 0 if trace.restarted is None else int(trace.restarted.sum()) * numenv
     made = int(trace.resets.sum())
-    return {"resets_claimed": claimed + made, "resets_seen": ended - begun - asked}
+    return {"resets_claimed": claimed + made, "resets_seen": max(0, ended - begun - asked)}
 
 
 def next_stride(made: int, calls: int, seconds: float) -> int:
