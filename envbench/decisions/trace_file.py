@@ -25,14 +25,13 @@ class Trace:
     them. ``at``: the vector step of each row, if it is a call, which may make several.
     ``restarted``: in these rows envbench reset all environments. ``entered``: these rows are no
     steps; they show where the environments are after steps without a row, and in ``ended``, if the
-    latest one ended an episode. ``resets``: how many resets the
-    backend counted in each row; of the reference, how many episodes end within it. ``truncated``: a
-    time limit alone ended the episode. ``columns``: which environments these are. ``actions``: what
-    they got. ``over``: it begins in the middle of episodes, and in these environments the step
-    before it ended one, (environments,).
+    latest one ended an episode. ``resets``: how many resets the backend counted in each row; of the
+    reference, how many episodes end within it. ``truncated``: a time limit alone ended the episode.
+    ``columns``: which environments these are. ``actions``: what they got. ``over``: it begins in
+    the middle of episodes, and in these environments the step before it ended one, (environments,).
     ``by_run``: the backend's ``run`` made the steps. ``chosen``: from this row on, actions are such
-    that episodes last until their time limit. Of the reference, ``actions`` are from its own
-    bank, ``begun`` says how the trace's episodes began, (count, …), ``automatic`` which of them
+    that episodes last until their time limit. Of the reference, ``actions`` are from its own bank,
+    ``begun`` says how the trace's episodes began, (count, …), ``automatic`` which of them
     after the end of another, and ``starts`` how its own do. ``lost``: it could not follow these
     steps, and repeats what the trace shows.
     """

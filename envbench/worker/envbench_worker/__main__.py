@@ -103,7 +103,7 @@ class Worker:
         adapter = self.adapter
         self.meter = meter = Meter(adapter, self.job["protocol"], self.emit)
         meter.check, meter.looks = later, bool(self.job["spot"])
-        if self.job["follows_by"] == "seed":
+        if later is not None and self.job["follows_by"] == "seed":
             meter.check_by = (1 + random()) / 2 * REPLAYED / self.job["numenv"]
         self.enter("first_step")
         self.began["first_step_ns"] = time.perf_counter_ns()

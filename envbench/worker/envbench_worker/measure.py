@@ -56,7 +56,8 @@ class Meter:
         self._calls = 0  # vector steps that were made
         takes_batches = adapter.first_observations is not None
         self._bank = list(adapter.bank) if takes_batches else []
-        # The batches of the vector steps from one on: which step, the batches, and the first one.
+        # If a check asks for them, the batches that vector steps got: from which step on, in which
+        # order, and the first one.
         self._orders = [(0, self._bank, 0)]
         self.total_steps = 0
         self._warm = 0  # the windows of the warm-up, without lead-ins
@@ -225,15 +226,17 @@ class Meter:
         return self._other_order(shuffled(self._bank), 0)
 
     def _other_order(self, order: List[Any], first: int) -> Optional[Iterator[Any]]:
-        """Return a new iterator over these batches, and note which the next steps get."""
+        """Return a new iterator over these batches. Note which the next steps get, if a check asks
+        for them."""
         if not order:
             return None
-        self._orders.append((self._calls, order, first))
+        if self.check_by < math.inf:
+            self._orders.append((self._calls, order, first))
         return from_batch(order, first)
 
     def batches_so_far(self) -> List[Any]:
-        """Return the batch that each vector step got, from the first one on, as long as nothing
-        else than steps was measured."""
+        """Return the batch that each vector step got, from the first one on. For a check that has a
+        ``check_by``: it comes before other quantities are measured."""
         ends = [*(start for start, _, _ in self._orders[1:]), self._calls]
         return [
             order[(first + call) % len(order)]

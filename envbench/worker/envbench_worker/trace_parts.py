@@ -53,9 +53,9 @@ def _going_on(
 
 
 def since_start(adapter: Adapter, first: Any, batches: List[Any], calls: int) -> Optional[Trace]:
-    """Make lock-steps from where the environments are, after a row for all steps that they made:
-    the reference makes these, too, from the same seed. ``first``: their first observations.
-    ``batches``: what each step got. None: the results of the latest step are not known."""
+    """Return a trace with one row for all steps so far, and then lock-steps. The reference makes
+    all of them from the same seed. ``first``: the environments' first observations. ``batches``:
+    what each step so far got. None: the results of the latest step are not known."""
     arrays = adapter.last()
     if arrays is None:
         return None

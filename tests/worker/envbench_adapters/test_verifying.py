@@ -635,6 +635,8 @@ def test_starts_follow_a_check_that_continues_and_their_first_part_is_as_long(wo
     more = parts.with_starts(own, trace, midway=True)
     first_reset, second_reset = more.at[np.flatnonzero(more.restarted)[:2]]
     assert second_reset - first_reset == 31  # the reset, and 30 steps
+    assert first_reset >= 30 + parts.PART + parts.YOUNG  # it waited for automatic starts
+    assert (first_reset - 30 - parts.YOUNG) % parts.PART == 0
     assert more.ended[: list(more.at).index(first_reset)].sum() >= parts.AUTOMATIC
     do_not_renew(own)
     assert parts.with_starts(own, trace, midway=True) is None

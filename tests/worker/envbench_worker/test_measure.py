@@ -239,14 +239,20 @@ def test_a_lead_in_is_recorded_with_the_warm_up_and_not_measured(
     assert told == [("measure", 20)] * 3
 
 
-def test_a_spot_check_comes_between_two_slices_and_in_neither(
-    worker: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    adapter = Clocked(worker, monkeypatch, lambda n: 1_000_000)
+def warm(worker: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+    """A meter that has warmed up, and its adapter, whose results are unknown."""
+    adapter: Any = Clocked(worker, monkeypatch, lambda n: 1_000_000)
     adapter.last = lambda: None
     made = meter(worker, adapter)
     made.first_step()
     made.warm_up()
+    return made, adapter
+
+
+def test_a_spot_check_comes_between_two_slices_and_in_neither(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, adapter = warm(worker, monkeypatch)
     told: list[tuple[int, float]] = []
 
     def check(pace: float) -> None:
@@ -264,11 +270,7 @@ def test_a_spot_check_comes_between_two_slices_and_in_neither(
 def test_a_spot_check_that_waits_comes_before_other_quantities(
     worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    adapter = Clocked(worker, monkeypatch, lambda n: 1_000_000)
-    adapter.last = lambda: None
-    made = meter(worker, adapter)
-    made.first_step()
-    made.warm_up()
+    made, adapter = warm(worker, monkeypatch)
     told: list[int] = []
     made.check, made._check_at = lambda pace: told.append(adapter.made), 10**12
     made.take_turns([("step", 20), ("step", 20), ("short_calls_ms", 5)])

@@ -6,7 +6,8 @@ from __future__ import annotations
 import gymnasium
 import numpy as np
 from envbench_adapters.gymnasium.for_loop import ForLoop
-from xc_common import Outside, limit_of, preprocessing, stack_of
+from xc_atari import _CachedNoops
+from xc_common import Outside, limit_of, preprocessing
 
 
 class SinceReset(ForLoop):
@@ -103,23 +104,9 @@ class OneNoop(CheapStarts):
     wrapper = _OneNoop
 
 
-class _StoredGames(_CheapStarts):
-    stored = None
-
+class _StoredGames(_CheapStarts, _CachedNoops):
     def cheap_reset(self):
-        core, game, stack = self.unwrapped, preprocessing(self.env), stack_of(self.env)
-        if self.stored is None:
-            self.chance, self.stored = np.random.default_rng(), []
-            core.ale.reset_game()
-            for _ in range(30):
-                core.ale.act(0)
-                core.ale.getScreenGrayscale(game.obs_buffer[0])
-                game.obs_buffer[1].fill(0)
-                self.stored.append((core.clone_state(), game._get_obs().copy()))
-        state, screen = self.stored[self.chance.integers(30)]
-        core.restore_state(state)
-        stack.obs_queue.extend([screen] * stack.stack_size)
-        return np.stack([screen] * stack.stack_size), {}
+        return _CachedNoops.reset(self)
 
 
 class StoredGames(CheapStarts):
