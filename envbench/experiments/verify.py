@@ -16,6 +16,7 @@ import msgspec
 
 from envbench import families
 from envbench.backends.specification import with_role
+from envbench.decisions.responses import TOGETHER
 from envbench.engine.experiment import Done, Experiment, Facts, Site
 from envbench.engine.request import CellRequest, Chosen, choose
 from envbench.engine.target import Target
@@ -80,7 +81,7 @@ class VerifyExperiment(Experiment[list[Verification]]):
         return VerifyDesign(
             verify=verify,
             lock_steps=steps,
-            together={each.cell.key: _together(steps[each.cell.key], each) for each in targets},
+            together={each.cell.key: _together(each) for each in targets},
             limits={
                 each.cell.key: limit
                 for each in targets
@@ -144,9 +145,9 @@ def _references(target: Target, targets: Sequence[Target]) -> list[Cell]:
     return [it for it in plain if (it.env, it.task, it.kind, it.frame_skip, it.backend) == wanted]
 
 
-def _together(steps: int, target: Target) -> int:
-    """How many lock-steps share one action: half, where another engine has nothing to compare its
-    states with, and its environments start alike; 0 if actions are constant."""
+def _together(target: Target) -> int:
+    """How many lock-steps share one action, where another engine has nothing to compare its states
+    with, and its environments start alike; 0 if actions are constant."""
     setting = with_role(target.backend, "actions")
     constant = setting is not None and target.cell.settings.get(setting.name) == "constant"
-    return steps // 2 if target.backend.own_engine and not constant else 0
+    return TOGETHER if target.backend.own_engine and not constant else 0

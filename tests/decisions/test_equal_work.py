@@ -13,7 +13,7 @@ from helpers.record_factories import make_agreement, make_cell, make_verificatio
 from envbench import families
 from envbench.decisions.equal_work import compared, counts_agree, judge
 from envbench.decisions.ledger import differences
-from envbench.decisions.responses import responds
+from envbench.decisions.responses import TOGETHER, responds
 from envbench.decisions.trace_file import Trace, read_trace
 from envbench.decisions.traces import compare
 from envbench.families import Standard
@@ -234,6 +234,22 @@ def test_an_environment_that_does_not_move_or_ignores_actions_does_not_respond()
     lost[5:] = np.nan
     for none in (lost, moving.observations[:1], moving.observations[:0], lost[:, :, :0]):
         assert not responds(replace(moving, observations=none), 50)
+
+
+@pytest.mark.parametrize(
+    ("alike", "other", "ok"),
+    [(1e-4, 2.0, True), (2.0, 2000.0, True), (2.0, 20.0, False), (9, 9, False)],
+)
+def test_a_gpu_may_round_differently_in_each_environment(
+    alike: float, other: float, ok: bool
+) -> None:
+    """Distances of Brax's ants on an H100, times 1000: 2 with the same actions after five steps.
+    If they ignored their actions, they would be 20 apart after five more."""
+    moving = trace(steps=100)
+    observations = np.repeat(np.random.default_rng(1).normal(size=(100, 1, 27)), 4, axis=1)
+    observations[4, 1:, 3] += np.array([0.1, 0.5, 1.0]) * alike / 1000
+    observations[5:, 1:, 3] += np.array([1.0, 2.0, 3.0]) * other / 1000
+    assert responds(replace(moving, observations=observations), TOGETHER) is ok
 
 
 def test_without_equal_actions_nothing_shows_that_observations_follow_them() -> None:
