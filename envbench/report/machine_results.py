@@ -145,8 +145,8 @@ class MachineResults:
         return text if own else text.partition(" ")[0]
 
     def share(self, found: Measured) -> str:
-        """``87 %``: of the ceiling, where there is one."""
-        return percent(self.value(found) / self.top) if self.top else ""
+        """``87 %``: of the ceiling, where there is one. A GPU has none."""
+        return percent(self.value(found) / self.top) if self.top and not found.on_gpu else ""
 
     # ------------------------------------------------------------ the best
 

@@ -135,6 +135,14 @@ class Measured:
         return cell.machine, cell.env, cell.task, section
 
     @property
+    def on_gpu(self) -> bool:
+        """Does a backend of envbench step on the machine's GPU? No processor limits that."""
+        behaviour = self.plan.behaviour.get(self.cell.backend)
+        device = behaviour is not None and behaviour.steps_in == "device"
+        has_gpu = self.fingerprint is not None and bool(self.fingerprint.gpus)
+        return device and has_gpu and backends.is_built_in(self.cell.backend)
+
+    @property
     def quick(self) -> bool:
         """Was it a quick look? The summary of a failed cell does not say."""
         return self.summary.quick or self.plan.quick

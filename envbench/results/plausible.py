@@ -17,6 +17,7 @@ like that.
 The ceiling is the engine alone, on every core. A backend with the same engine and the same settings
 cannot be faster, so such a figure is refused. Another build, fewer iterations or a lower precision
 can be: then the figure is kept, with a note of what differs. It is never the best of its column.
+A GPU has no ceiling.
 """
 
 from __future__ import annotations
@@ -245,6 +246,8 @@ def _task(found: Measured) -> tuple[str, str, str]:
 
 def _checked(found: Measured, ceiling: Measured | None, relations: Relations) -> Measured:
     if ceiling is None or found.fps is None or found.cell.section not in ("", "physics"):
+        return found
+    if found.on_gpu:
         return found
     relation = relations.between(found, ceiling)
     if relation is None:

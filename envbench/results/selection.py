@@ -281,7 +281,9 @@ def _main_sessions(complete: Iterable[Sequence[Measured]]) -> dict[TableKey, str
 
 
 def _complete(records: list[Record], warnings: list[str]) -> Iterator[tuple[Plan, list[Run]]]:
-    """Each complete measurement of a plan; the others become warnings."""
+    """Each complete measurement of a plan; the others become warnings.
+
+    A plan that a user abandoned is never finished. So each of its cells counts as it is."""
     plans = {each.plan_id: each for each in reversed(records) if isinstance(each, Plan)}
     cells = {name: {*map(_ENCODER.encode, plan.cells)} for name, plan in plans.items()}
     measurements: dict[tuple[str, bytes], dict[str, Run]] = defaultdict(dict)
@@ -289,20 +291,18 @@ def _complete(records: list[Record], warnings: list[str]) -> Iterator[tuple[Plan
         if isinstance(each, Run) and not each.arm:  # a copied file does not double its runs
             of_cell = measurements[each.plan_id, _ENCODER.encode(each.cell)]
             of_cell.setdefault(each.run_id, each)
+    abandoned = {e.plan_id for e in records if isinstance(e, EndedRecord) and e.how == "abandoned"}
     unfinished = Counter[str]()
     for (plan_id, cell), by_id in measurements.items():
         runs = sorted(by_id.values(), key=lambda run: (run.round, run.started_utc))
         if cell not in cells[plan_id]:
             first = one_line(next(iter(by_id)))
             warnings.append(f"run {first} is left out: its plan has no such cell")
-        elif _is_complete(plans[plan_id], runs):
+        elif _is_complete(plans[plan_id], runs, plan_id in abandoned):
             yield plans[plan_id], runs
-        else:
+        elif plan_id not in abandoned:
             unfinished[plan_id] += 1
-    abandoned = {e.plan_id for e in records if isinstance(e, EndedRecord) and e.how == "abandoned"}
     for plan_id, count in unfinished.items():
-        if plan_id in abandoned:
-            continue
         plan = plans[plan_id]
         warnings.append(
             f"{counted(count, 'cell')} of {one_line(plan.cells[0].machine)} (plan "
@@ -311,14 +311,15 @@ def _complete(records: list[Record], warnings: list[str]) -> Iterator[tuple[Plan
         )
 
 
-def _is_complete(plan: Plan, runs: Iterable[Run]) -> bool:
-    """Whether the plan has all runs of one cell, or the cell has failed."""
+def _is_complete(plan: Plan, runs: Iterable[Run], abandoned: bool) -> bool:
+    """Whether the plan has all runs of one cell, or the cell has failed. ``abandoned``: no other
+    runs will follow, so one is enough."""
     ended = [run for run in runs if run.failure is None or run.failure.reason != "interrupted"]
     if any(run.failure is not None for run in ended):
         return True
     repeats = plan.design_as(RunDesign).repeats
     rounds = {run.round for run in ended if 0 <= run.round < repeats[run.cell.backend]}
-    return bool(ended) and 0 < repeats[ended[0].cell.backend] <= len(rounds)
+    return bool(rounds) and (abandoned or 0 < repeats[ended[0].cell.backend] <= len(rounds))
 
 
 def _measured(

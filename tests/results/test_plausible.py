@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from helpers.record_factories import (
+    LAPTOP,
     make_agreement,
     make_cell,
     make_fact,
@@ -15,8 +16,8 @@ from helpers.record_factories import (
     make_windows,
 )
 
-from envbench import families
-from envbench.model import Record, Run
+from envbench import backends, families
+from envbench.model import Record, Run, digest
 from envbench.results.measured_cells import Measured
 from envbench.results.plausible import UNCHECKED
 from envbench.results.selection import select
@@ -78,6 +79,23 @@ def test_a_figure_above_the_ceiling_of_another_build_says_what_differs() -> None
     assert found.doubt == (
         "1.10 times the ceiling: engine is ALE, EnvPool's own build (ceiling: ALE 0.12.0)"
     )
+
+
+@pytest.mark.parametrize(
+    ("backend", "gpus", "limited"),
+    [("mujoco-warp", ["H100"], False), ("mujoco-warp", [], True), ("envpool-sync", ["H100"], True)],
+)
+def test_a_ceiling_of_processors_does_not_limit_a_gpu(
+    backend: str, gpus: list[str], *, limited: bool
+) -> None:
+    machine = msgspec.structs.replace(LAPTOP, gpus=gpus)
+    work = {backend: OWN_BUILD, "ceiling": CEILING}
+    _, plan, *runs = records({backend: 22_000, "ceiling": 2000}, work)
+    behaviour = {name: backends.get(name).behaviour for name in (backend, "ceiling")}
+    plan = msgspec.structs.replace(plan, fingerprint=digest(machine), behaviour=behaviour)
+    runs = [msgspec.structs.replace(run, fingerprint=digest(machine)) for run in runs]
+    found = shown([make_fact(machine), plan, *runs], backend)
+    assert (found.fps is not None, bool(found.doubt), found.on_gpu) == (True, limited, not limited)
 
 
 def test_a_backend_that_never_resets_does_other_work_than_the_ceiling() -> None:

@@ -63,10 +63,15 @@ def test_an_unfinished_measurement_is_not_shown_and_becomes_a_warning():
     assert select(unfinished).measured == []
 
 
-def test_an_abandoned_measurement_is_not_a_warning():
+def test_an_abandoned_plan_shows_what_it_measured():
     unfinished = [r for r in later(200) if getattr(r, "round", 0) < 4]
     ended = EndedRecord(plan_id="later", how="abandoned", ended_utc="2025-11-22")
-    assert select([*measured_plan(CELL), *unfinished, ended]).warnings == []
+    (found,) = select([*unfinished, ended]).measured
+    assert (found.fps, len(found.runs), found.summary.interval) == (3200.0, 4, None)
+    both = select([*measured_plan(CELL), *unfinished, ended])
+    assert [each.fps for each in both.measured] == [1600.0]  # it has an interval
+    stopped = [make_run(failure=make_failure(reason="interrupted")), ended]
+    assert select([make_plan([make_cell()]), *stopped]).measured == []
 
 
 def test_an_interrupted_run_does_not_finish_a_measurement():

@@ -181,11 +181,14 @@ def _ceiling(results: MachineResults) -> list[str]:
     beyond = "A share over 100 % comes from another engine, lower precision, drift or noise."
     top = results.top * (1 + 1e-9)  # adjusted figures are rounded in their last digits
     other = ceiling.plan_id != results.session
-    above = any(results.value(found) > top for found in results.with_figures)
+    bounded = [found for found in results.with_figures if not found.on_gpu]
+    above = any(results.value(found) > top for found in bounded)
+    on_gpu = len(bounded) < len(results.with_figures)
     return [
         f"Ceiling: {alone} alone, on {cores}: {results.text(ceiling)} FPS ({when}).",
         *(["It is of another session: shares are approximate."] if other else []),
         *([beyond] if above else []),
+        *(["It does not limit a GPU."] if on_gpu else []),
         *(FLAGS[flag] for flag in ceiling.summary.flags if flag != "one-go"),
     ]
 

@@ -128,9 +128,9 @@ def _speed_up(found: Measured, base: Measured | None, results: MachineResults) -
 def _table(
     name: str, group: Sequence[MachineResults], known: Mapping[_Place, Entry], note: str
 ) -> Table:
-    machines = list(dict.fromkeys(results.title for results in group))
     labels = dict.fromkeys(label for results in group for label in results.labels)
-    present = {label for label, _ in known}
+    present, with_figures = {label for label, _ in known}, {machine for _, machine in known}
+    machines = list(dict.fromkeys(e.title for e in group if e.title in with_figures))
     return Table(
         heading=markdown(f"{name} - {family_title(group[0].env, group[0].task)}"),
         columns=[markdown(machine) for machine in machines],
