@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import ClassVar
 
 import msgspec
@@ -44,6 +45,7 @@ class VerifyExperiment(Experiment[list[Verification]]):
 
     name: ClassVar[str] = "verify"
     unit: ClassVar[str] = "backend"
+    block_seconds: ClassVar[float] = 20.0
     in_tables: ClassVar[bool] = True
     modes: ClassVar[tuple[str, ...]] = ("measure", "verify")
     missing = "leave out"
@@ -125,6 +127,13 @@ class VerifyExperiment(Experiment[list[Verification]]):
         followed = msgspec.structs.replace(amount, audit_calls=1)  # it has a block for its audit
         trials = [Trial(cell=reference, mode="verify", seed=seed, verify=followed), own]
         return Block(trials=trials, reference=0)
+
+    def seconds_left(self, plan: Plan, done: Done, before: Done = ()) -> float:
+        """By what each cell took last time: some backends compile for a minute."""
+        ended = [each for each in (*reversed(before), *done) if not self.failures(each)]
+        took = {each.trials[-1].cell.key: each.seconds for each in ended}
+        usual = fmean(took.values()) if took else self.block_seconds
+        return sum(took.get(cell.key, usual) for cell in self.remaining(plan, done))
 
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> list[Verification]:
         return [verification_of(plan, block, facts) for block in done]

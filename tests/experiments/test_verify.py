@@ -10,6 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 from helpers.command_line import Place, ended, wait_until
+from helpers.record_factories import (
+    block_of_verification,
+    make_cell,
+    make_verification,
+    verify_plan,
+)
 from helpers.virtual_environments import lent_packages, make_interpreter
 
 from envbench import backends
@@ -23,6 +29,8 @@ from envbench.engine.request import CellRequest, choose
 from envbench.experiments.verify import VerifyExperiment
 from envbench.machine import Profile, Table
 from envbench.model import (
+    BlockRecord,
+    Cell,
     Family,
     Fingerprint,
     Plan,
@@ -327,6 +335,22 @@ def test_a_row_with_other_frames_per_step_is_compared_with_the_reference() -> No
     references = experiment.design(targets, site).references
     assert references == {targets[1].cell.key: targets[0].cell}
     assert targets[0].cell.frame_skip == 4
+
+
+def test_the_time_left_is_what_each_backend_took_last_time() -> None:
+    cells = [make_cell(name) for name in ("for-loop", "subprocess", "envpool-sync")]
+    plan = msgspec.structs.replace(verify_plan(make_verification(cells[0])), cells=cells)
+
+    def took(seconds: float, cell: Cell) -> BlockRecord:
+        return msgspec.structs.replace(
+            block_of_verification(make_verification(cell))[1], seconds=seconds
+        )
+
+    experiment = VerifyExperiment()
+    assert experiment.seconds_left(plan, []) == 60  # nothing is known
+    before = [took(5, cells[0]), took(40, cells[1]), took(300, cells[1])]  # the newest first
+    assert experiment.seconds_left(plan, [], before) == 5 + 40 + 22.5
+    assert experiment.seconds_left(plan, [took(9, cells[0])], before) == 40 + 24.5
 
 
 # ---------------------------------------------------------------- the command
