@@ -167,7 +167,8 @@ class BackendContract:
         family = families.get(self.family)
         if reply.trace is not None and not family.own_tasks and not self.cell.variant:
             trace = read_trace(reply.trace)
-            together = responses.TOGETHER if self.backend.own_engine else 0
+            steps = len(trace.rewards)
+            together = min(responses.TOGETHER, steps // 2) if self.backend.own_engine else 0
             assert responses.responds(trace, together) is not False, (
                 "other actions gave the same observations: does `follow` pass the actions on?"
             )
@@ -233,11 +234,11 @@ def verified(
     """Return the reply of a worker in mode verify; assert that it did not fail.
 
     It has the audit of ``calls`` vector steps and the trace of ``lock_steps``, an ``.npz``. In the
-    first ``together`` lock-steps all actions are equal: by default five, for a backend with an
-    engine of its own.
+    first ``together`` lock-steps all actions are equal: by default five, at most half, for a
+    backend with an engine of its own.
     """
     if together is None:
-        together = responses.TOGETHER if backend.own_engine else 0
+        together = min(responses.TOGETHER, lock_steps // 2) if backend.own_engine else 0
     cell = make_cell("contract", family, task, backend, numenv, settings or {})
     amount = Verify(lock_steps=lock_steps, audit_calls=calls, together=together)
     trial = Trial(cell=cell, mode="verify", seed=seed, verify=amount)

@@ -11,6 +11,7 @@ from envbench.machine import Profile, Profiles, profile_for_host
 from envbench.model import Family, Published, Section
 from envbench.report.machine_results import MachineResults
 from envbench.results.measured_cells import Measured
+from envbench.results.plausible import is_ceiling
 from envbench.results.selection import Selection
 
 _Key = tuple[Family, str, Section]  # family, task, section
@@ -86,7 +87,8 @@ def _results(
     name: str, profile: Profile | None, key: _Key, group: _Group, selection: Selection
 ) -> MachineResults:
     family, task, section = key
-    ceilings = [each for each in group.get((family, task, "ceiling"), []) if not each.refused]
+    every = group.get((family, task, "ceiling"), [])
+    ceilings = [each for each in every if is_ceiling(each.cell) and not each.refused]
     if section == "accelerators":
         ceilings = []
     return MachineResults(

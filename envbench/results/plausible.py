@@ -11,13 +11,14 @@ of the reference on the same machine (``stats.reset_rates``). Quick measurements
 A plugin's figure is doubtful, too, if the process stepped less than half as fast before its first
 slice, where nothing is untimed between its steps, or two thirds as fast in calls of one step
 (``stats.without_stops``), with 95 % confidence. Then a part of the work may have been done between
-the slices, or left out in long calls. Built-in backends do neither, but a busy machine can look
-like that.
+the slices, or left out in long calls. It is doubtful as well if a process without a spot check is
+over twice as fast as one with it: an adapter can find out which is which. Built-in backends
+do none of this, but a busy machine can look like that.
 
 The ceiling is the engine alone, on every core. A backend with the same engine and the same settings
-cannot be faster, so such a figure is refused. Another build, fewer iterations or a lower precision
-can be: then the figure is kept, with a note of what differs. It is never the best of its column.
-A GPU has no ceiling.
+cannot be faster, so such a figure is refused (or in doubt, if its interval is wide). Another build,
+fewer iterations or a lower precision can be: then the figure is kept, with a note of what differs.
+It is never the best of its column. A GPU has no ceiling.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from statistics import median
 from typing import Any, NamedTuple
 
 from envbench import backends, families
@@ -46,6 +48,7 @@ from envbench.stats.without_stops import (
 UNCHECKED = "none of its steps were checked while it was measured (docs/verify.md)"
 OWN_COST = 1.05  # a ceiling can be this much too low: its own loop costs a little
 WITHOUT_INTERVAL = 1.5  # two sessions of one host have differed by 1.39
+FASTEST_UNCHECKED = 2.0  # relative to a checked process; honest: 1.72 in 432 cells, at most
 # In the ledger, but not done by the engine in a step.
 _BESIDE = ("returned_to", "observation_shape", "observation_dtype", "noop_max")
 
@@ -150,9 +153,13 @@ def _judged(found: Measured, references: _References) -> Measured:
 
 
 def _paced(found: Measured) -> Measured:
-    """The measurement, in doubt if its slices are too fast for its warm-up or its short calls."""
+    """The measurement, in doubt if processes without a spot check are too fast, or if its slices
+    are, for its warm-up or its short calls."""
     if found.fps is None or found.doubt or backends.is_built_in(found.cell.backend):
         return found
+    if (ratio := _unchecked(found)) is not None and ratio > FASTEST_UNCHECKED:
+        doubt = f"a process without a spot check is {ratio:,.1f} times as fast as one with it"
+        return replace(found, doubt=doubt)
     for rate, slowest, outside in (
         (
             without_stops,
@@ -175,6 +182,17 @@ def _paced(found: Measured) -> Measured:
             times = f"its slices are {1 / mean.ratio:,.1f} times as fast as"
             return replace(found, doubt=f"{times} {outside}")
     return found
+
+
+def _unchecked(found: Measured) -> float | None:
+    """The highest speed of its processes without a spot check / the median of those with one."""
+    counted = set(found.summary.runs)
+    rates: dict[bool, list[float]] = {True: [], False: []}
+    for run in found.runs:
+        steps = sum(map(int, run.measured.steps))
+        if run.run_id in counted and steps:
+            rates[run.agreement is not None].append(steps / sum(run.measured.ns))
+    return max(rates[False]) / median(rates[True]) if all(rates.values()) else None
 
 
 def _resetting(found: Measured, references: _References) -> Measured:
@@ -232,12 +250,17 @@ def _beside(found: Measured, caught: Mapping[tuple[str, ...], str]) -> Measured:
 
 
 def highest_ceilings(measured: Iterable[Measured]) -> dict[tuple[str, str, str], Measured]:
-    """The highest measurement of a ceiling, by machine, family and task; quick ones last."""
+    """The highest measurement of envbench's ceiling, by machine, family and task."""
     found: dict[tuple[str, str, str], Measured] = {}
     for each in sorted(measured, key=lambda each: (each.quality, each.fps or 0.0)):
-        if each.cell.kind == "ceiling" and each.fps is not None:
+        if is_ceiling(each.cell) and each.fps is not None:
             found[_task(each)] = each
     return found
+
+
+def is_ceiling(cell: Cell) -> bool:
+    """Is it envbench's own ceiling? An older envbench also took that of a plugin."""
+    return cell.kind == "ceiling" and backends.is_built_in(cell.backend)
 
 
 def _task(found: Measured) -> tuple[str, str, str]:
@@ -245,19 +268,23 @@ def _task(found: Measured) -> tuple[str, str, str]:
 
 
 def _checked(found: Measured, ceiling: Measured | None, relations: Relations) -> Measured:
-    if ceiling is None or found.fps is None or found.cell.section not in ("", "physics"):
+    if ceiling is None or found.fps is None or is_ceiling(found.cell) or found.on_gpu:
         return found
-    if found.on_gpu:
+    accelerator = found.cell.section == "accelerators"
+    if accelerator and backends.of_record(found.cell.backend).own_engine:
         return found
     relation = relations.between(found, ceiling)
     if relation is None:
         return found
     interval, ratio = relation.interval, relation.ratio
-    if (interval[0] <= OWN_COST) if interval else (ratio <= WITHOUT_INTERVAL):
+    sure = interval[0] > OWN_COST if interval else ratio > WITHOUT_INTERVAL
+    if not sure and ratio <= WITHOUT_INTERVAL:
         return found
     times = f"{ratio:,.2f} times the ceiling"
     if differences := _differences(found.work, ceiling.work):
         return replace(found, doubt=f"{times}: {'; '.join(differences)}")
+    if not sure:
+        return replace(found, doubt=f"{times}, with an interval too wide to refuse it")
     failure = Failure(
         reason="invalid-figure",
         message=f"{times}, with the same engine and settings: no backend can be that fast",

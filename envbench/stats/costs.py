@@ -91,13 +91,14 @@ def costs(runs: Sequence[Run], interrupted: Sequence[Run] = ()) -> Costs:
 
 
 def _start_up(runs: Sequence[Run], interrupted: Sequence[Run]) -> dict[str, Phase] | None:
-    """None where the first process of the session has no times: it was interrupted, or failed."""
+    """None where the first process of the session has no plain times: it was interrupted, failed,
+    or had a spot check, which may come before the first step."""
 
     def began(run: Run) -> tuple[int, str]:
         return run.round, run.started_utc
 
     timed = sorted((run for run in runs if run.times and not run.quick), key=began)
-    if not timed or began(timed[0]) > min(map(began, (*runs, *interrupted))):
+    if not timed or timed[0].spot or began(timed[0]) > min(map(began, (*runs, *interrupted))):
         return None
     first, *later = timed
     found = {}

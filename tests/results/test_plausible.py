@@ -17,7 +17,7 @@ from helpers.record_factories import (
 )
 
 from envbench import backends, families
-from envbench.model import Record, Run, digest
+from envbench.model import Plan, Record, Run, digest
 from envbench.results.measured_cells import Measured
 from envbench.results.plausible import UNCHECKED
 from envbench.results.selection import select
@@ -109,6 +109,38 @@ def test_a_backend_that_does_not_name_its_engine_may_have_another() -> None:
     assert found.doubt == "2.00 times the ceiling: its engine is unknown"
 
 
+def test_an_accelerator_of_a_plugin_with_the_ceilings_engine_is_limited_by_it() -> None:
+    work = {"mine": ENGINE, "ceiling": CEILING}
+    made = records({"mine": 40_000, "ceiling": 2000}, work)
+    cell = msgspec.structs.replace(make_cell("mine", 2), accelerator=True)
+    made = [
+        msgspec.structs.replace(each, cell=cell, agreement=make_agreement(steps=60))
+        if isinstance(each, Run) and each.cell.backend == "mine"
+        else msgspec.structs.replace(each, cells=[cell, *each.cells[1:]])
+        if isinstance(each, Plan)
+        else each
+        for each in made
+    ]
+    found = shown(made, "mine")
+    assert found.summary.failure is not None
+    assert "no backend can be that fast" in found.summary.failure.message
+
+
+def test_a_plugin_is_no_ceiling() -> None:
+    work = {"for-loop": ENGINE, "ceiling": CEILING, "mine": CEILING}
+    made = records({"for-loop": 2200, "ceiling": 2000, "mine": 90_000}, work)
+    own = make_cell("mine", 2, kind="ceiling")
+    made = [
+        msgspec.structs.replace(each, cell=own)
+        if isinstance(each, Run) and each.cell.backend == "mine"
+        else msgspec.structs.replace(each, cells=[*each.cells[:2], own])
+        if isinstance(each, Plan)
+        else each
+        for each in made
+    ]
+    assert shown(made, "for-loop").fps is None
+
+
 @pytest.mark.parametrize("speed", [1500, 2000, 2080])
 def test_a_figure_up_to_the_ceilings_own_cost_above_it_is_shown(speed: int) -> None:
     work = {"for-loop": ENGINE, "ceiling": CEILING}
@@ -123,6 +155,41 @@ def test_without_an_interval_only_a_much_higher_figure_is_refused(
     work = {"for-loop": ENGINE, "ceiling": CEILING}
     made = records({"for-loop": speed, "ceiling": 2000}, work, repeats=1)
     assert (shown(made, "for-loop").fps is None) is refused
+
+
+def test_a_figure_far_above_the_ceiling_is_doubtful_although_its_interval_is_wide() -> None:
+    """Two processes, one of which is 20 times as fast: the interval says nothing."""
+    work = {"for-loop": ENGINE, "ceiling": CEILING}
+    made = [
+        msgspec.structs.replace(each, measured=make_windows([40_000] * 4))
+        if isinstance(each, Run) and each.cell.backend == "for-loop" and each.round
+        else each
+        for each in records({"for-loop": 2000, "ceiling": 2000}, work, repeats=2)
+    ]
+    found = shown(made, "for-loop")
+    assert found.fps is not None
+    assert found.doubt.endswith("times the ceiling, with an interval too wide to refuse it")
+    assert found.cell.key not in found.session.cells
+
+
+@pytest.mark.parametrize(("checked", "doubtful"), [(100, False), (60, False), (45, True)])
+def test_processes_that_are_much_faster_without_a_spot_check_are_doubtful(
+    checked: int, *, doubtful: bool
+) -> None:
+    made = [
+        msgspec.structs.replace(
+            each,
+            measured=make_windows([100 if each.round else checked] * 4),
+            agreement=None if each.round else make_agreement(steps=60),
+        )
+        if isinstance(each, Run)
+        else each
+        for each in records({"for-loop": 100, "mine": 100}, {})
+    ]
+    found = shown(made, "mine")
+    assert found.fps is not None
+    assert ("without a spot check is 2.2 times as fast" in found.doubt) == doubtful, found.doubt
+    assert shown(made, "for-loop").doubt == ""
 
 
 def test_engines_write_the_name_of_an_integrator_in_capitals_or_not() -> None:

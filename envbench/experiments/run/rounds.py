@@ -255,14 +255,15 @@ def slice_seconds(behaviour: Behaviour, protocol: Protocol, *, gpu: bool) -> flo
 
 
 def spot_round(plan: Plan, cell: Cell) -> int | None:
-    """The round in which the reference follows some of the cell's steps, drawn for each cell. Not
-    the first one, whose start is cold. None: never."""
+    """The round in which the reference follows some of the cell's steps, drawn for each cell. None:
+    never. For envbench's own backends not the first one, so that its cold start is plain."""
     design = plan.design_as(RunDesign)
     if design.quick or design.protocol[cell.backend].calls is not None:
         return None
     repeats = design.repeats[cell.backend]
     chance = random.Random(f"{plan.seed} {plan.plan_id} {cell.key}")
-    return chance.randrange(1, repeats) if repeats > 1 else None
+    first = int(is_built_in(cell.backend))
+    return chance.randrange(first, repeats) if repeats > 1 else None
 
 
 def spot_steps(plan: Plan, cell: Cell) -> int:
