@@ -13,6 +13,7 @@ import click
 
 from envbench import families
 from envbench.backends import row_label
+from envbench.backends.specification import shown
 from envbench.cli.terminal import cell_name, print_json, table, tell, tell_error, tell_failure
 from envbench.decisions.session import Session
 from envbench.engine.campaign import Campaign
@@ -124,18 +125,26 @@ def _profiled(outcome: Campaign[Figures], cells: Sequence[Cell], folder: Path) -
 def unverified(found: Selection) -> list[str]:
     """Say which plugins are not recommended because nothing shows that their work is equal: a line
     for those of one task and cause."""
-    plugins: dict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
+    plugins: dict[tuple[str, ...], dict[str, None]] = defaultdict(dict)
     for results in machine_results(found, catalogue().profiles).values():
         for each in results.with_figures:
             if results.unverified(each):
                 verified = results.verified.get(each.label)
                 failed = verified is not None and verified.verification.failure is not None
                 cause = "failed" if failed else "other code" if verified else ""
-                plugins[cause, each.cell.env, each.cell.task][each.cell.backend] = None
-    return [_unverified(*key, sorted(names)) for key, names in sorted(plugins.items())]
+                key = (cause, each.cell.env, each.cell.task, *_variant(each.cell))
+                plugins[key][each.cell.backend] = None
+    return [_unverified(sorted(names), *key) for key, names in sorted(plugins.items())]
 
 
-def _unverified(cause: str, env: str, task: str, names: Sequence[str]) -> str:
+def _variant(cell: Cell) -> list[str]:
+    """The options that choose its row, not only its backend."""
+    words = [each for k, v in cell.own_settings.items() for each in ("--set", f"{k}={shown(v)}")]
+    skip = cell.variant.get("frame_skip")
+    return words if skip is None else [*words, "--frame-skip", f"{skip}"]
+
+
+def _unverified(names: Sequence[str], cause: str, env: str, task: str, *variant: str) -> str:
     one = len(names) == 1
     its, it, they_were = ("its", "it", "it was") if one else ("their", "them", "they were")
     why = {
@@ -143,7 +152,7 @@ def _unverified(cause: str, env: str, task: str, names: Sequence[str]) -> str:
         "failed": f"{its} last verification failed",
         "other code": f"{they_were} verified with other code",
     }[cause]
-    words = shlex.join(["--env", env, "--task", task, "--backend", ",".join(names)])
+    words = shlex.join(["--env", env, "--task", task, "--backend", ",".join(names), *variant])
     again = " again" if cause else ""
     return (
         f"{listed(names)} {'is' if one else 'are'} not recommended: {why}. "

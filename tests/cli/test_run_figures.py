@@ -26,6 +26,13 @@ def test_plugins_that_were_never_verified_are_named_in_one_line() -> None:
     ]
 
 
+def test_the_command_that_compares_a_plugin_has_its_settings() -> None:
+    variant = {"turbo": True, "frame_skip": 2}
+    runs = measured_plan({("mine", 1): 100}, cell={"variant": variant, "frame_skip": 2})
+    (said,) = unverified(select(runs))
+    assert "--backend mine --set turbo=true --frame-skip 2` compares it." in said
+
+
 def test_a_plugin_that_was_verified_with_other_code_is_not_called_unverified() -> None:
     runs = measured_plan(SPEEDS)
     edited = make_verification(make_cell("mine"), runtime="before the edit")
