@@ -25,13 +25,19 @@ def _with_plugin_families(backend: Backend) -> Backend:
     return msgspec.structs.replace(backend, families=[*backend.families, *more])
 
 
+def _trouble_of_plugin(backend: Backend) -> str:
+    if backend.kind == "ceiling":
+        return "a plugin cannot be a ceiling, which limits the others; choose another kind"
+    return trouble(backend)
+
+
 BACKENDS = Registry(
     kind=Backend,
     group="envbench.backends",
     noun="backend",
     unique=("name", "label"),
     built_in=lambda: map(_with_plugin_families, BUILT_IN),
-    problem=trouble,
+    problem=_trouble_of_plugin,
 )
 registry, get = BACKENDS.by_name, BACKENDS.get
 

@@ -251,8 +251,6 @@ def trouble(backend: Backend) -> str:
         return f"{bad[0]!r} is not a name (lower-case letters, digits, - and _; at most 40)"
     if unknown := [each for each in backend.families if each not in families.names()]:
         return f"the env family {unknown[0]!r} is not known"
-    if backend.kind == "ceiling":
-        return "a plugin cannot be a ceiling, which limits the others; choose another kind"
     if not re.fullmatch(r"[\w.]+:[\w.]+", backend.adapter):
         return f"its adapter {backend.adapter!r} is not 'module:attribute'"
     texts = [backend.label, backend.by_hand, *(each.help for each in backend.settings)]
