@@ -167,8 +167,7 @@ class BackendContract:
         family = families.get(self.family)
         if reply.trace is not None and not family.own_tasks and not self.cell.variant:
             trace = read_trace(reply.trace)
-            steps = len(trace.rewards)
-            together = min(responses.TOGETHER, steps // 2) if self.backend.own_engine else 0
+            together = _together(self.backend, len(trace.rewards))
             assert responses.responds(trace, together) is not False, (
                 "other actions gave the same observations: does `follow` pass the actions on?"
             )
@@ -238,13 +237,18 @@ def verified(
     backend with an engine of its own.
     """
     if together is None:
-        together = min(responses.TOGETHER, lock_steps // 2) if backend.own_engine else 0
+        together = _together(backend, lock_steps)
     cell = make_cell("contract", family, task, backend, numenv, settings or {})
     amount = Verify(lock_steps=lock_steps, audit_calls=calls, together=together)
     trial = Trial(cell=cell, mode="verify", seed=seed, verify=amount)
     reply = _executed(trial, backend, overrides or {}, environment or {})
     assert reply.ok, _why(reply)
     return reply
+
+
+def _together(backend: Backend, steps: int) -> int:
+    """How many of these lock-steps have equal actions."""
+    return min(responses.TOGETHER, steps // 2) if backend.own_engine else 0
 
 
 def _why(reply: Reply) -> str:

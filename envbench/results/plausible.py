@@ -189,7 +189,7 @@ def _unchecked(found: Measured) -> float | None:
     counted = set(found.summary.runs)
     rates: dict[bool, list[float]] = {True: [], False: []}
     for run in found.runs:
-        steps = sum(map(int, run.measured.steps))
+        steps = sum(run.measured.steps)
         if run.run_id in counted and steps:
             rates[run.agreement is not None].append(steps / sum(run.measured.ns))
     return max(rates[False]) / median(rates[True]) if all(rates.values()) else None
