@@ -39,7 +39,7 @@ def sentences(plan: Plan, verdicts: Sequence[CellVerdict]) -> list[str]:
             )
         elif each.different:
             made.append(
-                f"{name}: the candidate's observations, rewards or ends differ from the baseline's "
+                f"{name}: the candidate's {listed(each.differing)} differ from the baseline's "
                 f"at the end of {each.different:,} of the {each.compared:,} slices, with the same "
                 "seed and actions. Either it does other work (perhaps its engine has another "
                 "version, which it does not report), or the task is not reproducible by its seed."

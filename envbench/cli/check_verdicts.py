@@ -160,7 +160,7 @@ def document(
             {
                 **fields(each.cell, IDENTITY),
                 **fields(each, "verdict slower stages failures steps resets"),
-                **fields(each, "compared different engines"),
+                **fields(each, "compared different differing engines"),
                 "invalid": each.invalid,
             }
             for each in verdicts

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from envbench import backends, families
+from envbench.decisions.agreement import compared
 from envbench.decisions.ledger import claims, differences
 from envbench.families import Standard
 from envbench.families.family import NO_NUMBER
@@ -16,12 +17,7 @@ from envbench.model import Agreement, Apart, Audit, Cell, Verification
 from envbench.text import counted
 
 LEAST_SEEN = 0.9  # of the claimed resets; honest backends make at least as many
-LEAST_P = 1e-4  # for two samples of episodes to count as one distribution
-MOST_OTHER_ACTIONS = 0.03  # of a Kolmogorov-Smirnov statistic; constant actions have about 0.5
-MOST_RELATED_ACTIONS = 0.1  # of a correlation; actions that are repeated once have 0.5
-LEAST_START_P = 1e-4  # for their first observations; 20 tests of seven backends accuse none
 UNSHOWN = "it does not show its observations and actions as single arrays (docs/verify.md)"
-OVERWRITES = "its steps overwrite the results that the steps before them returned"
 Mark = Literal["✓", "≠", "✗", "–"]
 
 
@@ -60,9 +56,7 @@ def judge(found: Verification) -> Verdict:
     undecided = same is None and not _other_engine(found)
     if exact is None or not _recorded(found) or undecided:
         badge = "–"
-    same_engine = found.agreement is None or found.agreement.same_engine
-    lies = same is False and claims(cell, other, same_engine=same_engine)
-    refused = exact is False or not follows or lies
+    refused = exact is False or not follows or _lies(cell, found.work, found.agreement, same)
     return Verdict(
         audit=audit,
         lock_step=lock_step,
@@ -116,7 +110,7 @@ def spot_check(
     standard = families.of_record(cell.env).standard(cell.kind, cell.task)
     if standard is None:
         return None, "not compared", False
-    if not found.steps:
+    if not found.steps and found.other_shape is None:
         return None, "the measured process showed hardly any step to compare", False
     few = standard.of(same_engine=found.same_engine, rounded=found.rounded)
     few = msgspec.structs.replace(few, steps=min(few.steps, found.steps))
@@ -129,8 +123,18 @@ def spot_check(
     same, text = compared(few, found)
     if same is False and families.of_record(cell.env).follows_by == "seed":
         same, text = _from_a_seed(few, found, text)
+    return same, text, _lies(cell, work, found, same)
+
+
+def _lies(cell: Cell, work: Mapping[str, Any], found: Agreement | None, same: bool | None) -> bool:
+    """Does it claim to do the work of the reference, although its results differ?"""
+    if same is not False:
+        return False
+    shape = None if found is None else found.other_shape
+    if shape is not None and shape == work.get("observation_shape"):
+        return False  # it says that its observations are other ones
     other = differences(cell.env, cell.kind, work, task=cell.task)
-    return same, text, same is False and claims(cell, other, same_engine=found.same_engine)
+    return claims(cell, other, same_engine=found is None or found.same_engine)
 
 
 def _nine_of_ten(environments: Sequence[Apart]) -> list[Apart]:
@@ -250,6 +254,8 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
 
 def _from_a_seed(standard: Standard, found: Agreement, text: str) -> tuple[bool | None, str]:
     """What a difference shows if the reference only starts from the same seed."""
+    if found.other_shape is not None:
+        return False, text
     if found.repeats is False:
         return None, "not compared: the task does not repeat with its seed"
     if found.repeats is None:  # a record of an older version
@@ -263,89 +269,3 @@ def _has_own_loop(cell: Cell) -> bool:
     """Is it a plugin whose ``run`` could be compared, because its results arrive in a fixed order?
     The loops of built-in backends are envbench's own."""
     return not backends.is_built_in(cell.backend) and cell.env_instances == cell.numenv
-
-
-def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
-    """Do the steps agree, or are the episodes alike? None: too few to decide.
-
-    Where every step has to agree, a few that differ are enough.
-    """
-    usual, standard = standard, standard.of(same_engine=found.same_engine, rounded=found.rounded)
-    by_usual = standard is usual
-    if standard.agreeing < 1 and any(each.p97 is None for each in found.observations):
-        standard = msgspec.structs.replace(standard, agreeing=0.9)  # a record of an older version
-    if standard.episodes:
-        return _episodes(standard, found)
-    few = found.steps < standard.steps
-    too_few = f"compared for {found.steps} steps only (required: {standard.steps})"
-    if few and standard.agreeing < 1:
-        return None, too_few
-    unit = f" {standard.unit}" if standard.unit else ""
-    apart, reward = standard.apart(found.observations), standard.apart(found.rewards)
-    wrong = []
-    if found.reused:
-        wrong.append(OVERWRITES)
-    if apart > standard.tolerance:
-        first = found.first_difference if by_usual else None
-        since = f" from step {first + 1} on" if first and first > 0 else ""
-        wrong.append(f"differs{since}, by {_amount(apart)}{unit}{standard.in_how_many_steps}")
-    if standard.agreeing < 1 and (found.longer or 0.0) > standard.tolerance:
-        wrong.append(f"differs by {found.longer:.2g}{unit} after calls of several steps")
-    beside = 0.0 if found.rounded or not found.same_engine else found.beside or 0.0
-    if standard.beside is not None and beside > standard.beside:
-        wrong.append(f"differs by {_amount(beside)} in the numbers that follow the state")
-    if reward > standard.reward_tolerance:
-        wrong.append(f"differs by {_amount(reward)} in the reward{standard.in_how_many_steps}")
-    if found.other_ends > standard.other_ends(found.ends + found.reference_ends):
-        every = f"{found.ends} and {found.reference_ends} episodes end"
-        alike = found.ends == found.reference_ends
-        how = "in another step or for another reason" if alike else "on one side only"
-        wrong.append(f"{every}, {found.other_ends} {how}")
-    if found.not_reset > standard.not_reset(found.within):
-        every = counted(found.within, "episode")
-        wrong.append(f"of {every} that end within a call, {found.not_reset} are not reset there")
-    if found.other_limits:
-        wrong.append("episodes that reach their time limit end differently from the reference's")
-    if found.start > standard.tolerance:
-        wrong.append(f"episodes begin where the reference's cannot: {found.start:.2g}{unit} apart")
-    elif (chance := found.p_values.get("start", 1.0)) < LEAST_START_P:
-        wrong.append(f"its episodes begin differently from the reference's (p = {chance:.2g})")
-    elif (chance := found.p_values.get("automatic start", 1.0)) < LEAST_START_P:
-        after = "after the end of another, its episodes begin differently from the reference's"
-        wrong.append(f"{after} (p = {chance:.2g})")
-    if found.hollow:
-        wrong.append("the numbers that it reports beside the state are all zero")
-    if (found.actions_apart or 0.0) > MOST_OTHER_ACTIONS:
-        wrong.append("its actions are distributed differently from the requested ones")
-    if (found.actions_related or 0.0) > MOST_RELATED_ACTIONS:
-        wrong.append("its actions depend on each other: they are not drawn at random")
-    if wrong:
-        return False, "; ".join(wrong)
-    if few:
-        return None, too_few
-    exactly = "exactly" if apart == 0 else f"within {apart:.2g}{unit}{standard.in_how_many_steps}"
-    equal = f"equal {exactly}"
-    if reward:
-        equal = f"observations {equal}, rewards within {reward:.2g}"
-    environments = counted(len(found.observations), "environment")
-    each = "" if len(found.observations) == 1 else "each of "
-    ends = f"{counted(found.ends, 'episode')} ended"
-    ends += f" and {found.within} more within calls of several steps" if found.within else ""
-    return True, f"{equal}, in {found.steps:,} steps of {each}{environments}; {ends}"
-
-
-def _amount(distance: float) -> str:
-    return "a value that is not a number" if distance >= NO_NUMBER else f"{distance:.2g}"
-
-
-def _episodes(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
-    ends = f"{found.ends} and {found.reference_ends} episodes"
-    if found.reused:
-        return False, OVERWRITES
-    if min(found.ends, found.reference_ends) < standard.episodes:
-        missing = f"compared for {ends} only (required: {standard.episodes})"
-        return None, f"{missing}: verify it with more environments (--numenv)"
-    chances = ", ".join(f"{name} p = {chance:.2g}" for name, chance in found.p_values.items())
-    if all(chance >= LEAST_P for chance in found.p_values.values()):
-        return True, f"same distributions over {ends} ({chances}); no single step is compared"
-    return False, f"the distributions differ over {ends} ({chances})"

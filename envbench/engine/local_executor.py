@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 
 from envbench import runtimes
 from envbench.decisions import responses
-from envbench.decisions.equal_work import compared
+from envbench.decisions.agreement import compared
 from envbench.decisions.trace_file import Trace, read_trace
 from envbench.engine import lock_step
 from envbench.engine.availability import Arm, Arms, answer_of, runtime_fact

@@ -6,12 +6,14 @@ steps that a measured trial recorded.
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from envbench import backends
 from envbench.backends.specification import with_role
 from envbench.decisions import responses, traces
-from envbench.decisions.equal_work import compared
+from envbench.decisions.agreement import compared
 from envbench.decisions.ledger import one_engine
 from envbench.decisions.trace_file import Trace, read_trace
 from envbench.engine.availability import Arm, Arms, own_runtime
@@ -56,7 +58,8 @@ def spot_check(trial: Trial, reply: Reply, arms: Arms) -> Agreement | None:
     if target.family.follows_by == "seed" and compared(standard, agreement)[0] is False:
         again = repeats(follower, replace(arm, target=target), reply.trace, predicted)
         agreement = replace(agreement, repeats=again)
-    return agreement if agreement.steps >= _fewest(trial, reply) else lacking
+    enough = agreement.other_shape is not None or agreement.steps >= _fewest(trial, reply)
+    return agreement if enough else lacking
 
 
 def _fewest(trial: Trial, reply: Reply) -> float:
@@ -76,15 +79,19 @@ def agreement_of(
     Observations count as rounded only if the backend reports that type. Zeros count as hollow
     unless the backend says that it does not compute those numbers."""
     (trace, reply), (predicted, its_reply) = own, reference
+    work, its_work = _work(reply), _work(its_reply)
+    shape, its_shape = list(trace.observations.shape[2:]), its_work.get("observation_shape")
+    other_shape = None if its_shape in (None, shape) or trial.cell.kind != "env" else shape
+    if other_shape is not None and predicted.by_run:  # the reference could not follow it
+        return Agreement(reference=standard.reference, other_shape=shape)
     agreement = traces.compare(standard, predicted, trace)
-    reported = reply.facts.get("work")
-    work = reported if isinstance(reported, dict) else {}
     same_type = work.get("observation_dtype") == str(trace.observations.dtype)
     promised = work.get(standard.promised_by) is not False
     source = with_role(backends.of_record(trial.cell.backend), "actions")
     usual = source is None or trial.cell.settings.get(source.name, source.default) == source.default
     return replace(
         agreement,
+        other_shape=other_shape,
         same_engine=same_engine(reply, its_reply),
         rounded=agreement.rounded and same_type,
         hollow=agreement.hollow and promised,
@@ -121,5 +128,10 @@ def responds(trial: Trial, reply: Reply, arm: Arm) -> bool | None:
 
 def same_engine(*replies: Reply) -> bool:
     """Do all replies report the same engine and version?"""
-    works = [each.facts.get("work") for each in replies]
-    return one_engine(each for each in works if isinstance(each, dict))
+    return one_engine(_work(each) for each in replies)
+
+
+def _work(reply: Reply) -> dict[str, Any]:
+    """What the adapter reports of a step."""
+    work = reply.facts.get("work")
+    return work if isinstance(work, dict) else {}

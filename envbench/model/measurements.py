@@ -182,6 +182,8 @@ class Agreement(Strict, frozen=True, kw_only=True):
     other_limits: Int = 0  # ended there on one side only, or for another reason
     within: Int = 0  # episodes of the reference that end within a call of several steps
     not_reset: Int = 0  # of these, how many the backend did not count as reset in that call
+    # The shape of its observations, if the reference's have another one
+    other_shape: list[Int] | None = None
     reused: bool = False  # its next step overwrites the observations that a step returned
     # Kolmogorov-Smirnov tests on whole episodes, by quantity (length, return)
     p_values: dict[str, float] = {}

@@ -35,8 +35,9 @@ class TrialResult(Strict, frozen=True, kw_only=True):
     were reset repeatedly. ``short_calls``, of a plugin: slices of steps in ``calls`` of ``run``
     that make a few each.
 
-    ``results``, of an arm of ``check``: a checksum of what the last step of each slice returned;
-    empty if that is not comparable.
+    ``results``, of an arm of ``check``: checksums of what the last step of each slice returned
+    (observations, rewards, terminated, truncated); empty if that is not comparable. Older records
+    have one for all four.
 
     ``agreement`` is None if there is nothing to compare with: another engine, or a library whose
     start cannot be set. A measured trial has one if it had a spot check. ``responds``:
@@ -54,7 +55,7 @@ class TrialResult(Strict, frozen=True, kw_only=True):
     measured: Windows = Windows()  # slices or windows, one entry each
     latency: Histogram | None = None
     returns: Returns | None = None
-    results: list[Int] = []
+    results: list[list[Int] | Int] = []
     resets: Windows = Windows()
     short_calls: Windows = Windows()
     steady: bool | None = None

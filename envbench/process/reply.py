@@ -86,7 +86,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     short_calls: Windows = Windows()  # slices of steps in calls of one each
     latency: Histogram | None = None
     returns: Returns | None = None
-    results: list[Int] = []  # one checksum per measured slice, or none
+    results: list[list[Int]] = []  # checksums per measured slice, or none
     steady: bool | None = None
     peak_memory_bytes: Int | None = None
     peak_gpu_memory_bytes: Int | None = None

@@ -11,7 +11,8 @@ import pytest
 from helpers.record_factories import make_agreement, make_cell, make_verification
 
 from envbench import families
-from envbench.decisions.equal_work import compared, counts_agree, judge
+from envbench.decisions.agreement import compared
+from envbench.decisions.equal_work import counts_agree, judge
 from envbench.decisions.ledger import differences
 from envbench.decisions.responses import TOGETHER, responds
 from envbench.decisions.trace_file import Trace, read_trace
@@ -321,6 +322,25 @@ def test_equal_work_gets_a_tick() -> None:
 def test_a_lock_step_that_ended_early_decides_nothing() -> None:
     verdict = judge(make_verification(agreement=make_agreement(steps=2)))
     assert (verdict.badge, verdict.lock_step) == ("–", "compared for 2 steps only (required: 1000)")
+
+
+def test_observations_of_another_shape_are_other_work_and_no_lie_if_they_are_reported() -> None:
+    work = families.get("atari").work["env"]
+    unseen = Agreement(reference="for-loop", other_shape=[84, 84])
+    verdict = judge(
+        make_verification(agreement=unseen, work={**work, "observation_shape": [84, 84]})
+    )
+    assert (verdict.badge, verdict.refused) == ("≠", False)
+    assert verdict.lock_step == (
+        "its observations have another shape (84×84): its steps cannot be compared"
+    )
+    assert verdict.differences == ["observation_shape: 84×84 (not 4×84×84)"]
+    lie = judge(make_verification(agreement=unseen, work=dict(work)))
+    assert (lie.badge, lie.refused) == ("✗", True)
+    followed = make_agreement(other_shape=[27])
+    assert compared(standard("mujoco"), followed) == (
+        False, "its observations have another shape (27)",
+    )  # fmt: skip
 
 
 def test_a_backend_whose_steps_overwrite_its_observations_is_refused() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from envbench import families
 from envbench.decisions import responses, starts, traces
-from envbench.decisions.equal_work import compared
+from envbench.decisions.agreement import compared
 from envbench.decisions.trace_file import Trace, read_trace
 from envbench.families import Standard
 

@@ -64,6 +64,7 @@ OF_PHYSICS = {
     "no-time-limit": "NoTimeLimit",
     "hides-ends": "HidesEndsInLongerCalls",
     "looks-at-last-steps": "LooksAtLastSteps",
+    "shows-less": "ShowsLess",
 }
 
 OF_GAMES = {
@@ -176,6 +177,7 @@ OF_FAMILY = {
     "mujoco": {
         **dict.fromkeys(OF_PHYSICS, DIFFERS),
         "no-contact-forces": ("✗", "all zero"),
+        "shows-less": ("≠", "its observations have another shape (27)"),
         "no-time-limit": ("✗", "reach their time limit"),
         "hides-ends": ("✗", "are not reset there"),
         "looks-at-last-steps": ("✗", "are not reset there"),

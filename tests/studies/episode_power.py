@@ -16,7 +16,7 @@ from scipy.stats import ks_2samp
 from tabulate import tabulate
 
 from envbench import families
-from envbench.decisions.equal_work import LEAST_P
+from envbench.decisions.agreement import LEAST_P
 
 PAIRS = 2_000
 DIFFERENCES = {  # shift of the mean in standard deviations, factor of the standard deviation

@@ -17,6 +17,8 @@ FIRST, SECOND = 1, 2
 BASELINE, CANDIDATE = "baseline", "candidate"
 # For each quantity besides the steps: the smallest difference of a pair that matters at all.
 FLOORS = {"start-up": 0.05e9, "first step": 0.1e9, "reset": 1e3, "memory": 16 * 2**20}
+ENDS = "ends"
+RETURNED = ("observations", "rewards", ENDS, ENDS)  # by a step, terminated and truncated apart
 WORSE: tuple[Verdict, ...] = ("BROKEN", "REGRESSION", "INCONCLUSIVE", "IMPROVEMENT", "PASS")
 
 
@@ -39,6 +41,7 @@ class CellVerdict:
     resets: int = 0  # episodes that ended in them
     compared: int = 0  # slices whose last results were compared between the arms
     different: int = 0  # of these
+    differing: list[str] = field(default_factory=list)  # which of the results differ there
     engines: list[str] = field(default_factory=list)  # baseline's, candidate's, if they differ
 
 
@@ -56,7 +59,7 @@ def verdict(
         return CellVerdict(cell=cell, verdict="INCONCLUSIVE")
     second = whole_stage(plan, own, SECOND)
     decided, slower = slowdown.of_cell(first, second)
-    compared, different = same_results(own, facts or {})
+    compared, different, differing = same_results(own, facts or {})
     reasons = (reason for trial in trials for reason in trial.measured.invalid.values())
     return CellVerdict(
         cell=cell,
@@ -69,6 +72,7 @@ def verdict(
         resets=sum(sum(trial.measured.resets) for trial in trials),
         compared=compared,
         different=different,
+        differing=differing,
         engines=_engines(trials, facts or {}),
     )
 
@@ -111,8 +115,9 @@ def findings(plan: Plan, blocks: Sequence[BlockRecord]) -> dict[str, Stage]:
     return quantities
 
 
-def same_results(own: Sequence[BlockRecord], facts: Facts) -> tuple[int, int]:
-    """How many slices' last results are compared between the arms, and how many of them differ.
+def same_results(own: Sequence[BlockRecord], facts: Facts) -> tuple[int, int, list[str]]:
+    """How many slices' last results are compared between the arms, how many of them differ, and in
+    what.
 
     Both arms have the same seed and get the same actions, and their k-th slices end after as many
     steps, unless one arm is so much slower that it could not catch up before the first slice. An
@@ -120,6 +125,7 @@ def same_results(own: Sequence[BlockRecord], facts: Facts) -> tuple[int, int]:
     agree to the last bit: if a library reports a version, nothing is compared with another one.
     """
     compared = different = 0
+    found: set[str] = set()
     for block in own:
         a, b = trial_of(block, BASELINE), trial_of(block, CANDIDATE)
         aligned = sum(a.warmup.calls) == sum(b.warmup.calls) and _engine(a, facts) == _engine(
@@ -127,9 +133,22 @@ def same_results(own: Sequence[BlockRecord], facts: Facts) -> tuple[int, int]:
         )
         if aligned and a.results and b.results:
             both = zip(a.results, b.results, a.measured.resets, b.measured.resets, strict=True)
-            same = [one == other and ends == others for one, other, ends, others in both]
-            compared, different = compared + len(same), different + same.count(False)
-    return compared, different
+            differing = [
+                _differing(one, other) | ({ENDS} if ends != others else set())
+                for one, other, ends, others in both
+            ]
+            compared += len(differing)
+            different += sum(map(bool, differing))
+            found.update(*differing)
+    return compared, different, [name for name in dict.fromkeys(RETURNED) if name in found]
+
+
+def _differing(one: list[int] | int, other: list[int] | int) -> set[str]:
+    """Which results of a slice's last step differ. Older records have one checksum for all."""
+    if isinstance(one, int) or isinstance(other, int):
+        return set() if one == other else {*RETURNED}
+    both = zip(RETURNED, one, other, strict=False)
+    return {name for name, mine, its in both if mine != its}
 
 
 def _engines(trials: Iterable[TrialRecord], facts: Facts) -> list[str]:

@@ -42,6 +42,14 @@ def _column(given: Trace, bank: List[Any], index: int, environment: Forced) -> T
     stage of the integrator, from which Ant's reward starts, so its first reward is the trace's.
     """
     before, rows, made = given.start[0, index], [], 0
+
+    def kept(observation: Any) -> Any:
+        """A copy, because the environment may change the array. A longer or shorter observation
+        than the reference's may show the same state: then both are cut to the same length."""
+        array = np.array(observation)
+        return array[:width] if array.ndim == 1 else array
+
+    width = min([len(before), *environment.env.observation_space.shape]) if before.ndim == 1 else 0
     own, count = given.actions, len(given.observations)
     last_steps = range(count) if given.at is None else given.at
     restarted, entered = given.restarted, given.entered
@@ -50,15 +58,15 @@ def _column(given: Trace, bank: List[Any], index: int, environment: Forced) -> T
     # Does the next step only reset?
     resets = given.over is not None and not midway and not given.same_step
     start = environment.begin(before, False) if given.over is None else environment.enter(before)
-    start = np.array(start)
+    start = kept(start)
     for row, last in enumerate(last_steps[:count]):
         seen, over = given.observations[row, index], bool(given.ended[row, index])
         if entered is not None and entered[row]:
-            rows.append((np.array(environment.enter(seen)), 0.0, over, False, 0, False))
+            rows.append((kept(environment.enter(seen)), 0.0, over, False, 0, False))
             midway = enters = not over
         elif resets or (restarted is not None and restarted[row]):
             automatic = restarted is None or not restarted[row]
-            begun = np.array(environment.begin(seen, automatic))
+            begun = kept(environment.begin(seen, automatic))
             rows.append((begun, 0.0, False, False, 0, False))
             midway = False
         else:
@@ -78,8 +86,7 @@ def _column(given: Trace, bank: List[Any], index: int, environment: Forced) -> T
             if (over and given.same_step) or (found[2] and not over):
                 found = (environment.begin(seen), *found[1:])
             midway, enters = midway and not over, False
-            # The environment may change the array that it returned.
-            rows.append((np.array(found[0]), *found[1:], environment.within, lost))
+            rows.append((kept(found[0]), *found[1:], environment.within, lost))
         resets = over and not given.same_step
         before, made = seen, last + 1
     environment.finish()

@@ -84,6 +84,10 @@ class Family:
         begins with it."""
         raise NotImplementedError
 
+    def shows_state(self, env: Any, shape: Tuple[int, ...]) -> bool:
+        """Verify: can this environment follow a trace with observations of this shape?"""
+        return env.observation_space.shape in (None, shape)
+
     def clock(self, env: Any) -> Optional[Callable[[], float]]:
         """Find the environment's own count of frames, or None. By default its time limit counts."""
         if not env.has_wrapper_attr("_elapsed_steps"):

@@ -29,5 +29,6 @@ class ClassicControl(Family):
 def balance(observations: Any, batch: Any) -> Any:
     """Verify: push the cart to the side to which its pole leans. It then stays up until its time
     limit."""
-    leans = np.asarray(observations, np.float64) @ np.array(LEANS)
+    seen = np.asarray(observations, np.float64).reshape(len(observations), -1)[:, : len(LEANS)]
+    leans = seen @ np.array(LEANS[: seen.shape[1]])  # a plugin may show fewer numbers, or more
     return (leans > 0).astype(batch.dtype)

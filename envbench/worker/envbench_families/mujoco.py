@@ -65,13 +65,19 @@ class Mujoco(Family):
         """
         import mujoco
 
-        own = env.unwrapped
-        hidden = HIDDEN_POSITIONS[self.job.task.rpartition("-v")[0]]
+        own, hidden = env.unwrapped, self._hidden()
         seen = own.model.nq - hidden
         own.data.qpos[hidden:] = observation[:seen]
         own.data.qvel[:] = observation[seen : seen + own.model.nv]
         if begins:
             mujoco.mj_forward(own.model, own.data)
+
+    def shows_state(self, env: Any, shape: Tuple[int, ...]) -> bool:
+        model = env.unwrapped.model
+        return len(shape) == 1 and shape[0] >= model.nq - self._hidden() + model.nv
+
+    def _hidden(self) -> int:
+        return HIDDEN_POSITIONS[self.job.task.rpartition("-v")[0]]
 
     def forced(self, env: Any, seed: int) -> Forced:
         return _Robot(env, seed, partial(self.set_state, env))
@@ -128,7 +134,7 @@ class _Robot(FromState):
         observation, reward, ended, truncated = super().step(before, action, after)
         own = self.env.unwrapped
         if after is not None and getattr(own, "_use_contact_forces", False):
-            forces = after[-own.data.cfrc_ext.size :]
+            forces = after[len(observation) - own.data.cfrc_ext.size : len(observation)]
             reward += 0.0 if np.any(forces) else float(own.contact_cost)
         return observation, reward, ended, truncated
 

@@ -279,7 +279,8 @@ class Adapter(ABC):
         """Verify, the reference only: what each step of another backend's trace should have given.
 
         Before each step its environments are put into the state that the trace shows, and then get
-        the same action. None: it cannot set states; then ``follow`` is called instead.
+        the same action. None: it cannot set states, or the trace's observations do not show them.
+        Then it makes lock-steps of its own instead.
         """
         return None
 

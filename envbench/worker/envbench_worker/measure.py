@@ -21,7 +21,7 @@ from envbench_worker.after_steps import PATIENCE, SLOWEST_NS, fitting, returns, 
 from envbench_worker.contract import Adapter, Counts, ImpossibleFigure, from_batch, shuffled
 from envbench_worker.energy import Energy
 from envbench_worker.sensors import Sensors
-from envbench_worker.windows import STEADY_WINDOWS, Windows, checksum, invalidity, is_steady
+from envbench_worker.windows import STEADY_WINDOWS, Windows, checksums, invalidity, is_steady
 
 LATEST = 5  # recent windows; the median of their speeds sets the calls per window
 MOST_RESETS = 10_000  # per slice
@@ -47,7 +47,7 @@ class Meter:
         self.short_calls = Windows()  # slices of steps in calls of one each
         self.latency: Counter[int] = Counter()  # nanoseconds of single vector steps
         self.returns: Optional[Dict[str, Any]] = None
-        self.results: List[int] = []  # a checksum per measured slice, if the protocol asks for it
+        self.results: List[List[int]] = []  # checksums per measured slice, if the protocol asks
         self.check: Optional[Callable[[float], None]] = None  # a spot check between slices
         self.check_by = math.inf  # it is made after this many vector steps, or earlier
         self.looks = False  # are results of slices asked for?
@@ -363,7 +363,7 @@ class Meter:
         counts = self._steps(windows, calls)
         if windows is self.measured and self.protocol.get("results"):
             last = self.adapter.last()
-            self.results += [] if last is None else [checksum(last)]
+            self.results += [] if last is None else [checksums(last)]
         self._tell(phase, self._last - start, calls, counts)
 
     def _steps(self, windows: Windows, calls: int) -> Counts:

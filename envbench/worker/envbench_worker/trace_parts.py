@@ -17,7 +17,7 @@ STARTS = 12  # short parts after these, each with a start of all environments
 SHORT = 80  # in each short part, one more step is compared for this many lock-steps
 SPOT_STARTS, SPOT_PART, SPOT_STARTS_S = 40, 12, 5.0  # starts, and steps after each
 # Starts after the end of an episode. At most so many seconds, and steps of environments, to wait.
-AUTOMATIC, AUTOMATIC_S, AUTOMATIC_STEPS = 12, 10.0, 20_000
+AUTOMATIC, AUTOMATIC_S, AUTOMATIC_STEPS = 12, 20.0, 20_000
 PART = 50  # vector steps between two looks at how many there are
 YOUNG = 30  # vector steps of each episode, where the reference can follow only from its start
 MORE, MORE_S, PACE_CALLS = 5, 10.0, 20  # where the reference only starts from the same seed

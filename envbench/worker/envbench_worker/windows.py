@@ -26,12 +26,9 @@ class Windows:
         self.invalid: Dict[str, str] = {}
 
 
-def checksum(arrays: List[Any]) -> int:
-    """Return one number that changes if any of these arrays does (CRC-32)."""
-    found = 0
-    for each in arrays:
-        found = crc32(each.tobytes(), found)
-    return found
+def checksums(arrays: List[Any]) -> List[int]:
+    """Return a number per array, which changes if the array does (CRC-32)."""
+    return [crc32(each.tobytes()) for each in arrays]
 
 
 def invalidity(signals: Dict[str, float], ns: int) -> str:

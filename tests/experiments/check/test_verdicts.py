@@ -171,7 +171,7 @@ def test_an_alarm_that_did_not_repeat_has_a_line_of_its_own() -> None:
     assert escaped(said, 4000) in markdown(CHECK, [found], {})
 
 
-def with_results(pair: BlockRecord, *results: list[int]) -> BlockRecord:
+def with_results(pair: BlockRecord, *results: list[Any]) -> BlockRecord:
     trials = [
         msgspec.structs.replace(trial, results=own)
         for trial, own in zip(pair.trials, results, strict=True)
@@ -181,19 +181,29 @@ def with_results(pair: BlockRecord, *results: list[int]) -> BlockRecord:
 
 def test_slices_with_other_results_or_ends_are_other_work() -> None:
     slices = len(MEASURED.ns)
-    same = [with_results(pair, [7] * slices, [7] * slices) for pair in pairs()]
-    found = verdict(CHECK, same, CELL)
+    same = [[1, 2, 3, 4]] * slices
+    equal = [with_results(pair, same, same) for pair in pairs()]
+    found = verdict(CHECK, equal, CELL)
     assert (found.compared, found.different) == (8 * slices, 0)
     assert f"equal results after each of {8 * slices} slices" in markdown(CHECK, [found], {})
-    other = [with_results(pair, [7] * slices, [7] * (slices - 1) + [8]) for pair in pairs()]
+    other = [with_results(pair, same, [*same[1:], [1, 9, 3, 9]]) for pair in pairs()]
     found = verdict(CHECK, other, CELL)
     assert (found.compared, found.different) == (8 * slices, 8)
+    assert found.differing == ["rewards", "ends"]
     arms = [ArmFact(name=name, source=name, place=name) for name in ("baseline", "candidate")]
     first, *more = sentences(msgspec.structs.replace(CHECK, arms=arms), [found])
     assert first.endswith(", and its results differ (see below).")
-    assert any("or ends differ from the baseline's" in each for each in more)
+    assert any("the candidate's rewards and ends differ from the baseline's" in e for e in more)
     same_code = sentences(CHECK, [found])
     assert any("same code: the task is not reproducible by its seed" in e for e in same_code)
+
+
+def test_an_older_record_has_one_checksum_for_all_results() -> None:
+    slices = len(MEASURED.ns)
+    other = [with_results(pair, [7] * slices, [7] * (slices - 1) + [8]) for pair in pairs()]
+    found = verdict(CHECK, other, CELL)
+    assert found.different == 8
+    assert found.differing == ["observations", "rewards", "ends"]
 
 
 def test_arms_that_are_not_at_the_same_steps_are_not_compared() -> None:

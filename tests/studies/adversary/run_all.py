@@ -204,6 +204,9 @@ HONEST = [
     *(honest("same-step", f, H + "SameStep") for f in ("atari", "mujoco", "classic_control")),
     *(honest("float32", f, H + "Float32") for f in ("atari", "mujoco")),
     honest("float32", "dm_control", H + "Float32", believe="accused (tolerance 1e-6)"),
+    honest("other-shape", "mujoco", H + "OtherShape", expect="≠"),
+    honest("other-shape", "classic_control", H + "OtherShape", expect="≠"),
+    honest("other-shape", "gym", H + "OtherShape", task="CartPole-v1", expect="≠"),
     *(honest("two-halves", f, H + "TwoHalves") for f in ("atari", "mujoco")),
     honest("threads", "gym", H + "Threads", task="CartPole-v1"),
     honest("threads", "gym", H + "Threads", task="Acrobot-v1"),
@@ -380,6 +383,8 @@ def outcome(case: Case, verify: dict[str, object], measure: dict[str, object]) -
 def right(case: Case, found: str) -> str:
     if found in ("failed", "nothing ran") or found.startswith("skipped"):
         return "?"
+    if case.expect == "≠":
+        return "ok" if found == "unequal" else "ACCUSED" if found == "REFUSED" else "not shown"
     if case.expect == "accepted":
         return "ok" if found == "passed" else "ACCUSED" if found in _ACCUSED else "not shown"
     return "ok" if found == "REFUSED" else "weak" if found != "passed" else "MISSED"
@@ -462,7 +467,7 @@ def main() -> int:
         for each in [*CHEATS, *HONEST]
         if (not wanted or each.name in wanted or each.key in wanted)
         and GIVEN.family in ("", each.family)
-        and GIVEN.kind in ("", "honest" if each.expect == "accepted" else "cheat")
+        and GIVEN.kind in ("", "cheat" if each.expect == "found" else "honest")
     ]
     if GIVEN.list:
         for each in cases:

@@ -6,7 +6,7 @@ import pytest
 from helpers.following import followed
 
 from envbench import backends, families, testing
-from envbench.decisions.equal_work import compared
+from envbench.decisions.agreement import compared
 from envbench.process.reply import Reply
 from envbench.testing import BackendContract
 

@@ -23,7 +23,7 @@ from helpers.following import followed
 from helpers.session_cache import once
 
 from envbench import backends, families, testing
-from envbench.decisions.equal_work import compared
+from envbench.decisions.agreement import compared
 from envbench.decisions.ledger import differences
 from envbench.decisions.responses import responds
 from envbench.decisions.trace_file import Trace

@@ -14,7 +14,7 @@ from helpers.following import followed
 
 from envbench import families
 from envbench.backends import get
-from envbench.decisions.equal_work import compared
+from envbench.decisions.agreement import compared
 from envbench.testing import BackendContract
 
 NEW = ("classic_control", "dm_control", "box2d")

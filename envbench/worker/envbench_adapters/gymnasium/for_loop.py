@@ -135,13 +135,15 @@ class ForLoop(GymnasiumVector):
     def vector_code(self) -> str:
         return "\nenvs = gymnasium.vector.SyncVectorEnv([make] * {})".format(self.job.numenv)
 
-    def predict(self, given: Trace) -> Trace:
+    def predict(self, given: Trace) -> Optional[Trace]:
         job, family = self.job, envbench_families.of(self.job)
+        if not family.shows_state(self.envs.envs[0], given.start.shape[2:]):
+            return None
         traced = range(given.rewards.shape[1]) if given.columns is None else given.columns
         forced = [family.forced(e, job.seed + int(i)) for e, i in zip(self.envs.envs, traced)]
         found = verifying.predict(given, self.bank, forced)
         begun = [start for each in forced for start in each.begun]
-        starts = [forced[0].start() for _ in range(STARTS if begun else 0)]
+        starts = [np.array(forced[0].start()) for _ in range(STARTS if begun else 0)]
         self.envs.reset()
         self.envs.call("frames_made")
         if isinstance(self.bank[0], np.ndarray):
@@ -150,6 +152,9 @@ class ForLoop(GymnasiumVector):
             return found
         by = np.repeat(np.arange(len(forced)), [len(each.begun) for each in forced])
         automatic = np.concatenate([each.automatic for each in forced])
+        if begun[0].ndim == 1:  # of observations, as much as both sides show
+            shown = slice(min(len(begun[0]), len(starts[0])))
+            begun, starts = [each[shown] for each in begun], [each[shown] for each in starts]
         return found._replace(
             begun=np.stack(begun), begun_by=by, automatic=automatic, starts=np.stack(starts)
         )

@@ -56,6 +56,25 @@ class Float32(Outside):
     wrapper = _Float32
 
 
+class _OtherShape(gymnasium.ObservationWrapper):
+    """Shows the ant's state without the contact forces; of a cart, also its squared speed."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        size = 27 if env.observation_space.shape[0] > 27 else 5
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (size,))
+
+    def observation(self, observation):
+        size = self.observation_space.shape[0]
+        return observation[:size] if size == 27 else np.append(observation, observation[1] ** 2)
+
+
+class OtherShape(Outside):
+    """Returns observations of another shape, and reports that."""
+
+    wrapper = _OtherShape
+
+
 class _Halves:
     """Two halves that step one after the other, the second one first."""
 

@@ -21,7 +21,7 @@ from helpers.session_cache import once
 from helpers.skip_or_fail import not_here
 
 from envbench import backends, families
-from envbench.decisions.equal_work import compared
+from envbench.decisions.agreement import compared
 from envbench.engine.target import make_cell, target_of
 from envbench.engine.worker_job import make_job
 from envbench.errors import UsageError

@@ -21,7 +21,7 @@ from helpers.following import followed
 from helpers.session_cache import once
 
 from envbench import backends, families, testing
-from envbench.decisions.equal_work import compared
+from envbench.decisions.agreement import compared
 from envbench.decisions.ledger import differences
 from envbench.process.code_hash import WORKER_PATH
 from envbench.process.reply import Reply

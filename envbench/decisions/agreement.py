@@ -1,0 +1,116 @@
+"""Pure: do a backend's steps agree with what the reference predicted? In words.
+
+An ``Agreement`` has the distances; the ``Standard`` of the family says how large they may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from envbench.families import Standard
+from envbench.families.family import NO_NUMBER
+from envbench.model import Agreement
+from envbench.text import counted
+
+LEAST_P = 1e-4  # for two samples of episodes to count as one distribution
+MOST_OTHER_ACTIONS = 0.03  # of a Kolmogorov-Smirnov statistic; constant actions have about 0.5
+MOST_RELATED_ACTIONS = 0.1  # of a correlation; actions that are repeated once have 0.5
+LEAST_START_P = 1e-4  # for their first observations; 20 tests of seven backends accuse none
+OVERWRITES = "its steps overwrite the results that the steps before them returned"
+
+
+def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
+    """Do the steps agree, or are the episodes alike? None: too few to decide.
+
+    Where every step has to agree, a few that differ are enough.
+    """
+    usual, standard = standard, standard.of(same_engine=found.same_engine, rounded=found.rounded)
+    by_usual = standard is usual
+    if standard.agreeing < 1 and any(each.p97 is None for each in found.observations):
+        standard = msgspec.structs.replace(standard, agreeing=0.9)  # a record of an older version
+    shape = "" if found.other_shape is None else _other_shape(found.other_shape)
+    if shape and not (found.steps or found.ends):
+        return False, f"{shape}: its steps cannot be compared"
+    if standard.episodes:
+        same, text = _episodes(standard, found)
+        return (False, f"{shape}; {text}") if shape else (same, text)
+    few = found.steps < standard.steps
+    too_few = f"compared for {found.steps} steps only (required: {standard.steps})"
+    if few and standard.agreeing < 1:
+        return None, too_few
+    unit = f" {standard.unit}" if standard.unit else ""
+    apart, reward = standard.apart(found.observations), standard.apart(found.rewards)
+    wrong = [shape] if shape else []
+    if found.reused:
+        wrong.append(OVERWRITES)
+    if apart > standard.tolerance:
+        first = found.first_difference if by_usual else None
+        since = f" from step {first + 1} on" if first and first > 0 else ""
+        wrong.append(f"differs{since}, by {_amount(apart)}{unit}{standard.in_how_many_steps}")
+    if standard.agreeing < 1 and (found.longer or 0.0) > standard.tolerance:
+        wrong.append(f"differs by {found.longer:.2g}{unit} after calls of several steps")
+    beside = 0.0 if found.rounded or not found.same_engine else found.beside or 0.0
+    if standard.beside is not None and beside > standard.beside:
+        wrong.append(f"differs by {_amount(beside)} in the numbers that follow the state")
+    if reward > standard.reward_tolerance:
+        wrong.append(f"differs by {_amount(reward)} in the reward{standard.in_how_many_steps}")
+    if found.other_ends > standard.other_ends(found.ends + found.reference_ends):
+        every = f"{found.ends} and {found.reference_ends} episodes end"
+        alike = found.ends == found.reference_ends
+        how = "in another step or for another reason" if alike else "on one side only"
+        wrong.append(f"{every}, {found.other_ends} {how}")
+    if found.not_reset > standard.not_reset(found.within):
+        every = counted(found.within, "episode")
+        wrong.append(f"of {every} that end within a call, {found.not_reset} are not reset there")
+    if found.other_limits:
+        wrong.append("episodes that reach their time limit end differently from the reference's")
+    if found.start > standard.tolerance:
+        wrong.append(f"episodes begin where the reference's cannot: {found.start:.2g}{unit} apart")
+    elif (chance := found.p_values.get("start", 1.0)) < LEAST_START_P:
+        wrong.append(f"its episodes begin differently from the reference's (p = {chance:.2g})")
+    elif (chance := found.p_values.get("automatic start", 1.0)) < LEAST_START_P:
+        after = "after the end of another, its episodes begin differently from the reference's"
+        wrong.append(f"{after} (p = {chance:.2g})")
+    if found.hollow:
+        wrong.append("the numbers that it reports beside the state are all zero")
+    if (found.actions_apart or 0.0) > MOST_OTHER_ACTIONS:
+        wrong.append("its actions are distributed differently from the requested ones")
+    if (found.actions_related or 0.0) > MOST_RELATED_ACTIONS:
+        wrong.append("its actions depend on each other: they are not drawn at random")
+    if wrong:
+        return False, "; ".join(wrong)
+    if few:
+        return None, too_few
+    exactly = "exactly" if apart == 0 else f"within {apart:.2g}{unit}{standard.in_how_many_steps}"
+    equal = f"equal {exactly}"
+    if reward:
+        equal = f"observations {equal}, rewards within {reward:.2g}"
+    environments = counted(len(found.observations), "environment")
+    each = "" if len(found.observations) == 1 else "each of "
+    ends = f"{counted(found.ends, 'episode')} ended"
+    ends += f" and {found.within} more within calls of several steps" if found.within else ""
+    return True, f"{equal}, in {found.steps:,} steps of {each}{environments}; {ends}"
+
+
+def _other_shape(shape: Sequence[int]) -> str:
+    size = "×".join(map(str, shape)) if shape else "a single number"
+    return f"its observations have another shape ({size})"
+
+
+def _amount(distance: float) -> str:
+    return "a value that is not a number" if distance >= NO_NUMBER else f"{distance:.2g}"
+
+
+def _episodes(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
+    ends = f"{found.ends} and {found.reference_ends} episodes"
+    if found.reused:
+        return False, OVERWRITES
+    if min(found.ends, found.reference_ends) < standard.episodes:
+        missing = f"compared for {ends} only (required: {standard.episodes})"
+        return None, f"{missing}: verify it with more environments (--numenv)"
+    chances = ", ".join(f"{name} p = {chance:.2g}" for name, chance in found.p_values.items())
+    if all(chance >= LEAST_P for chance in found.p_values.values()):
+        return True, f"same distributions over {ends} ({chances}); no single step is compared"
+    return False, f"the distributions differ over {ends} ({chances})"
