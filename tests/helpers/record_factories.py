@@ -292,6 +292,7 @@ def trial_of(run: Run) -> tuple[FactsRecord | None, TrialRecord]:
         trial_id=run.run_id,
         arm=run.arm,
         cell=run.cell,
+        agreement=run.agreement,
         seed=run.seed,
         runtime=run.runtime,
         times=run.times,

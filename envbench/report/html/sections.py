@@ -266,9 +266,11 @@ def _base(found: Conclusion) -> Measured | None:
 
 
 def _bars(found: Conclusion) -> list[Part]:
-    """A bar per row, from the fastest: its ratio to the Python loop, or its figure."""
+    """A bar per row, from the fastest: its ratio to the Python loop, or its figure. Figures in
+    doubt come last."""
     results, base = found.results, _base(found)
     rows = sorted(results.highest.values(), key=results.value, reverse=True)
+    rows.sort(key=lambda each: bool(each.doubt))
     if len(rows) < 2:
         return []
     most = results.value(rows[0])
@@ -278,7 +280,7 @@ def _bars(found: Conclusion) -> list[Part]:
             "label": one_line(each.label),
             "address": address(each),
             "numenv": each.numenv,
-            "width": round(100 * results.value(each) / most, 1),
+            "width": round(min(100.0, 100 * results.value(each) / most), 1),
             "first": each.label in leaders,
             **_bar_text(each, base, found),
         }
@@ -293,7 +295,7 @@ def _bar_text(each: Measured, base: Measured | None, found: Conclusion) -> dict[
         relation = None  # it is relative to the kernel, or how far they differ is not known
     more = ["ties"] if each in found.ties else []
     more += ["different work"] if each.badge == "≠" else []
-    more += ["not ranked"] if each.doubt else []
+    more += [one_line(f"not ranked: {each.doubt}", 100)] if each.doubt else []
     more += ["equal work not shown"] if each.badge == "–" else []
     more += ["quick"] if each.quick else []
     more += ["another session"] if each.plan_id != found.results.session else []

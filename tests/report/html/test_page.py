@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from helpers.record_factories import (
+    make_agreement,
     make_cell,
     make_fact,
     make_failure,
@@ -303,6 +304,31 @@ def test_a_bar_per_row_has_its_ratio_to_the_python_loop(place: Path) -> None:
     assert [" ".join(each).split() for each in bars] == [
         ["2.0", "×", "2.0–2.1"], ["1", "×", "1,600", "±2", "%"],
     ]  # fmt: skip
+
+
+def test_a_row_in_doubt_has_the_last_bar_with_the_reason(place: Path) -> None:
+    hidden = make_agreement(steps=0, observations=[], rewards=[])
+    cells = [make_cell(name, 8) for name in ("for-loop", "subprocess", "envpool-sync")]
+    runs = [
+        make_run(
+            cell,
+            [speed + round % 3] * 4,
+            round=round,
+            block=f"b{round}",
+            agreement=hidden if round == 1 and speed == 600 else None,
+        )
+        for round in range(5)
+        for cell, speed in zip(cells, (50, 100, 600), strict=True)
+    ]
+    put([make_plan(cells), *runs])
+    _, page = made()
+    assert [a["width"] for a in page.all("rect")] == ["100.0", "50.4", "100.0"]
+    text = Path("results/report.html").read_text()
+    bars = re.findall(
+        r"#cell[^>]*>([^<]*)</a>.*<span class=\"soft\">([^<]*)</span></div></div>", text
+    )
+    assert [label for label, _ in bars] == ["Subprocess", "For-loop", "EnvPool (sync)"]
+    assert "not ranked: it could not be checked while it was measured" in bars[-1][1]
 
 
 def test_a_quick_look_is_provisional(place: Path) -> None:
