@@ -20,10 +20,8 @@ import signal
 import sys
 import time
 import traceback
-from copy import deepcopy
 from importlib.util import find_spec
-from random import random
-from typing import Any, Callable, Dict, Iterator, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, Tuple
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -32,14 +30,11 @@ from envbench_worker.contract import (
     Adapter,
     ImpossibleFigure,
     Job,
-    Trace,
     UnknownTaskError,
     named,
 )
 
 TRACEBACK_TAIL = 4000
-REPLAYED = 200_000  # steps of environments that the reference makes again, at most
-LONGEST_SPOT_NS = 5e9  # a longer check at the end might be taken for a hang
 
 
 class Worker:
@@ -99,12 +94,10 @@ class Worker:
         from envbench_worker.after_steps import histogram
         from envbench_worker.measure import Meter
 
-        later = self.spot_check() if self.job["spot"] else None
+        spot = self.spot_check() if self.job["spot"] else None
         adapter = self.adapter
         self.meter = meter = Meter(adapter, self.job["protocol"], self.emit)
-        meter.check, meter.looks = later, bool(self.job["spot"])
-        if later is not None and self.job["follows_by"] == "seed":
-            meter.check_by = (1 + random()) / 2 * REPLAYED / self.job["numenv"]
+        meter.spot = spot
         self.enter("first_step")
         self.began["first_step_ns"] = time.perf_counter_ns()
         self.times["first_step_ns"] = meter.first_step()
@@ -137,59 +130,24 @@ class Worker:
             "load": load,
             "facts": facts_of(adapter),
         }
-        meter.check_now()
+        if spot is not None:
+            spot.now(meter)
         return reply
 
-    def spot_check(self) -> Optional[Callable[[float], None]]:
-        """Save what some vector steps of the measured environments return.
+    def spot_check(self) -> Any:
+        """Prepare the spot check of the measured process; it may be made at once. An adapter that
+        cannot be followed while it is measured gets new environments."""
+        from envbench_worker.spot_check import SpotCheck
 
-        Chance decides when: now, before the first timed step, or later, between two slices. Then
-        this returns the check, which gets the nanoseconds of a vector step.
-        An adapter that can be followed only to verify gets new environments. A plugin's steps are
-        followed by more starts, because its author decides how it resets while it is measured. It
-        may also do other work some thousands of steps after a reset. So the check goes on where the
-        environments are. If the reference cannot be put into the middle of an episode, it follows
-        the next ones; or, where both only start from the same seed, all steps since then.
-        """
-        from envbench_worker import trace_parts, traces
-
-        steps, by_state = self.job["spot"], self.job["follows_by"] == "state"
-        midway = self.job["midway"]
-        plugin = by_state and not self._is_own()
-        goes_on = plugin and (midway or self.adapter.begins_anew)
-        share = 1.0 if goes_on else 0.5 * midway
-
-        def save(trace: Optional[Trace]) -> None:
-            if trace is not None and plugin:
-                trace = trace_parts.with_starts(self.adapter, trace, midway)
-            if trace is not None:
-                traces.save(trace, self.folder)
-
-        def later(pace: float) -> None:
-            fitting = max(2, min(steps, int(LONGEST_SPOT_NS / pace)))
-            with contextlib.suppress(Exception):  # then there is no check
-                if by_state:
-                    save(trace_parts.later(self.adapter, fitting, share))
-                else:
-                    made = self.meter.batches_so_far()
-                    save(trace_parts.since_start(self.adapter, first, made, fitting))
-
-        first = self.adapter.first_observations
-        if not by_state and first is not None:
-            first = deepcopy(first)  # the adapter may use the array again
-            return later
-        if by_state and trace_parts.waits(self.adapter, midway, max(0.5, share)):
-            return later
+        check = SpotCheck(self.job, self.folder, self._is_own())
         try:
-            trace = traces.lock_steps(self.adapter, steps, several=by_state)
+            check.begin(self.adapter)
         except Exception:  # noqa: BLE001 - then there is no check
             with contextlib.suppress(Exception):
                 self.adapter.close()
             self.make_adapter()
             self.adapter.build()
-        else:
-            save(trace)
-        return None
+        return check
 
     def _is_own(self) -> bool:
         """Is the adapter envbench's, not a plugin's?"""

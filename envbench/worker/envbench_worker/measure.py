@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from random import random
 from statistics import median
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
@@ -25,8 +24,6 @@ from envbench_worker.windows import STEADY_WINDOWS, Windows, checksums, invalidi
 
 LATEST = 5  # recent windows; the median of their speeds sets the calls per window
 MOST_RESETS = 10_000  # per slice
-LOOKS = 5  # slices after which the results have to be there at once
-LATE_SHARE, LATE_NS = 0.05, 2_000_000  # of a slice, and at least: results that took longer are late
 MOST_CALLS = 2**32  # in a quarter of a window: no backend is this fast
 
 Emit = Callable[[Dict[str, Any]], None]
@@ -48,12 +45,8 @@ class Meter:
         self.latency: Counter[int] = Counter()  # nanoseconds of single vector steps
         self.returns: Optional[Dict[str, Any]] = None
         self.results: List[List[int]] = []  # checksums per measured slice, if the protocol asks
-        self.check: Optional[Callable[[float], None]] = None  # a spot check between slices
-        self.check_by = math.inf  # it is made after this many vector steps, or earlier
-        self.looks = False  # are results of slices asked for?
-        self._check_at, *self._look_at = self._moments()  # after this many measured nanoseconds
-        self._late: List[bool] = []  # were the results of these slices late?
-        self._calls = 0  # vector steps that were made
+        self.spot: Any = None  # the SpotCheck of this process, which has its moments between slices
+        self.calls = 0  # vector steps that were made
         takes_batches = adapter.first_observations is not None
         self._bank = list(adapter.bank) if takes_batches else []
         # If a check asks for them, the batches that vector steps got: from which step on, in which
@@ -78,7 +71,7 @@ class Meter:
         self.adapter.compile()
         counts = self.adapter.run(self.adapter.first_calls)
         took = clock() - start
-        self._calls += self.adapter.first_calls
+        self.calls += self.adapter.first_calls
         if not isinstance(counts, Counts):
             raise TypeError("`run` has to return Counts(steps, resets), not {!r}".format(counts))
         self.total_steps += counts.steps
@@ -100,14 +93,14 @@ class Meter:
                 return True
             if elapsed >= self.protocol["warmup_max_s"] * 1e9:
                 return steady  # judged from at least four windows
-            if self._calls > self.check_by:
-                self.check_now()
+            if self.spot is not None and self.calls > self.spot.by:
+                self.spot.now(self)
                 self._last = clock()
             self._warm_up_for(calls)
 
     def _warm_up_for(self, calls: int) -> None:
         """Run a window of the warm-up, with a new iterator: an adapter may read ahead in a call."""
-        self._give(self._other_order(self._bank, self._calls))
+        self._give(self._other_order(self._bank, self.calls))
         self.run_window("warmup", self.warmup, calls)
 
     def measure(self) -> None:
@@ -158,7 +151,8 @@ class Meter:
         self._begin()
         self._origin = clock()
         for what, calls in orders:
-            self._between_slices(sum(self.measured.ns))
+            if self.spot is not None:
+                self.spot.between_slices(self)
             if what in self._others:
                 self._measure_other(what, calls)
                 continue
@@ -182,47 +176,12 @@ class Meter:
                     "an environment forked the worker.".format(what, calls)
                 )
 
-    def _moments(self) -> List[float]:
-        """Draw when the spot check is made, and when slices' results are asked for: once in each
-        fifth of the time, so that a short trial has enough of them."""
-        whole = (self.protocol.get("measured_s") or 0.0) * 1e9
-        return [random() * whole, *((part + random()) * whole / LOOKS for part in range(LOOKS))]
-
-    def _between_slices(self, made: int) -> None:
-        due = [each for each in self._look_at if each < made]
-        if due and self.looks:  # a step slice has just ended: only those add to what was made
-            del self._look_at[: len(due)]
-            self._look()
-        if made > self._check_at or self._calls > self.check_by:
-            self.check_now()
-
-    def _look(self) -> None:
-        """What the latest slice returned has to be there at once: an adapter that steps only when
-        it is asked for results has not done its work in the slice. One late result may have been
-        interrupted by another program. So most of them have to be late."""
-        slice_ns, started = self.measured.ns[-1], clock()
-        self.adapter.last()
-        took, step_ns = clock() - started, slice_ns / max(1, self.measured.calls[-1])
-        self._late.append(took > max(LATE_SHARE * slice_ns, LATE_NS, 2 * step_ns))
-        if 2 * sum(self._late) > LOOKS:
-            raise ImpossibleFigure(
-                "the results of a slice took {:.1f} ms to return, after {:.1f} ms of stepping: its "
-                "steps were not made in time".format(took / 1e6, slice_ns / 1e6)
-            )
-
-    def check_now(self) -> None:
-        """Make the spot check, if one waits. No slice and no load contains it. It gets the
-        nanoseconds of a vector step."""
-        if self.check is not None:
-            check, self.check = self.check, None
-            self.sensors.leave_out(lambda: check(self._ns_per_call()))
-
     def _next_order(self) -> Optional[Iterator[Any]]:
         """Return a new iterator over the bank, in another random order. If the results of trials
         are compared, they get the same actions: the bank in its order. None: the adapter takes no
         batches."""
         if self.protocol.get("results"):
-            return self._other_order(self._bank, self._calls)
+            return self._other_order(self._bank, self.calls)
         return self._other_order(shuffled(self._bank), 0)
 
     def _other_order(self, order: List[Any], first: int) -> Optional[Iterator[Any]]:
@@ -230,14 +189,14 @@ class Meter:
         for them."""
         if not order:
             return None
-        if self.check_by < math.inf:
-            self._orders.append((self._calls, order, first))
+        if self.spot is not None and self.spot.by < math.inf:
+            self._orders.append((self.calls, order, first))
         return from_batch(order, first)
 
     def batches_so_far(self) -> List[Any]:
         """Return the batch that each vector step got, from the first one on. For a check that has a
         ``check_by``: it comes before other quantities are measured."""
-        ends = [*(start for start, _, _ in self._orders[1:]), self._calls]
+        ends = [*(start for start, _, _ in self._orders[1:]), self.calls]
         return [
             order[(first + call) % len(order)]
             for (start, order, first), end in zip(self._orders, ends)
@@ -250,14 +209,15 @@ class Meter:
 
     def _measure_other(self, order: str, ms: float) -> None:
         """Measure another quantity. If the library lacks it, no step and no reset is reported."""
-        self.check_now()  # it goes on from the latest step
+        if self.spot is not None:
+            self.spot.now(self)  # it goes on from the latest step
         self.load()  # of the steps: it ends here
         self.sensors.window()
         self._last = clock()
         self._others[order](ms / 1000)
 
     def _time_steps(self, seconds: float) -> None:
-        start, pace = self._last, self._ns_per_call()
+        start, pace = self._last, self.ns_per_call()
         took = step_times(self.adapter, fitting(seconds, pace)) if pace < SLOWEST_NS else None
         took = took or []
         self._last = clock()
@@ -268,7 +228,7 @@ class Meter:
 
     def _note_returns(self, seconds: float) -> None:
         start, job = self._last, self.adapter.job
-        ids = self.adapter.returned(fitting(seconds, self._ns_per_call())) or []
+        ids = self.adapter.returned(fitting(seconds, self.ns_per_call())) or []
         self._last = clock()
         if ids:
             self.returns = returns(ids, job.env_instances)
@@ -347,9 +307,9 @@ class Meter:
 
     def _fitting(self) -> int:
         """How many calls last about one window."""
-        return max(1, int(self.protocol["window_s"] * 1e9 / self._ns_per_call() + 0.5))
+        return max(1, int(self.protocol["window_s"] * 1e9 / self.ns_per_call() + 0.5))
 
-    def _ns_per_call(self) -> float:
+    def ns_per_call(self) -> float:
         """The median of the latest full windows of the warm-up.
 
         The median ignores a reset or a disturbance in one of them.
@@ -370,7 +330,7 @@ class Meter:
         start = self._last
         counts = self.adapter.run(calls)
         self._last = clock()
-        self._calls += calls
+        self.calls += calls
         self._keep(windows, start, calls, counts)
         self.total_steps += counts.steps
         return counts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import math
 import os
 import subprocess
 import sys
@@ -32,6 +33,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     import envbench_worker.actions
     import envbench_worker.measure
     import envbench_worker.sensors
+    import envbench_worker.spot_check
 
     yield envbench_worker
     for name in [name for name in sys.modules if name.startswith("envbench_")]:
@@ -48,7 +50,8 @@ class Clocked:
         from envbench_worker.contract import Counts
 
         self.now, self.made, self.call_ns, self.counts = 0, 0, call_ns, Counts
-        monkeypatch.setattr(worker.measure, "clock", lambda: self.now)
+        for module in (worker.measure, worker.spot_check):
+            monkeypatch.setattr(module, "clock", lambda: self.now)
 
     def compile(self) -> None:
         pass
@@ -249,21 +252,32 @@ def warm(worker: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     return made, adapter
 
 
+def with_check(
+    worker: Any, made: Any, check: Any = None, at: float = 10**12, by: float = math.inf
+) -> Any:
+    """The meter's spot check: it makes this ``check``, and asks for no results."""
+    job = {"spot": 60, "midway": False, "follows_by": "state", "numenv": 2, "protocol": {}}
+    made.spot = spot = worker.spot_check.SpotCheck(job, "", own=True)
+    spot._later, spot._save = check, lambda adapter, trace: None
+    spot.waits, spot.at, spot.by, spot.look_at = check is not None, at, by, []
+    return spot
+
+
 def test_a_spot_check_comes_between_two_slices_and_in_neither(
     worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, adapter = warm(worker, monkeypatch)
     told: list[tuple[int, float]] = []
 
-    def check(pace: float) -> None:
-        told.append((len(made.measured.ns), pace))
+    def check(made: Any) -> None:
+        told.append((len(made.measured.ns), made.ns_per_call()))
         adapter.now += 10**9
 
-    made.check, made._check_at = check, 30_000_000
+    spot = with_check(worker, made, check, at=30_000_000)
     made.take_turns([("lead", 5), ("step", 20)] * 4)
     assert told == [(2, 1_000_000.0)]
     assert made.measured.ns == [20_000_000] * 4
-    made.check_now()  # only once
+    spot.now(made)  # only once
     assert len(told) == 1
 
 
@@ -272,9 +286,9 @@ def test_a_spot_check_that_waits_comes_before_other_quantities(
 ) -> None:
     made, adapter = warm(worker, monkeypatch)
     told: list[int] = []
-    made.check, made._check_at = lambda pace: told.append(adapter.made), 10**12
+    with_check(worker, made, lambda made: told.append(adapter.made))
     made.take_turns([("step", 20), ("step", 20), ("short_calls_ms", 5)])
-    assert told == [made._calls]
+    assert told == [made.calls]
 
 
 def test_it_is_known_which_batch_each_step_got_and_a_check_may_come_in_the_warm_up(
@@ -296,10 +310,10 @@ def test_it_is_known_which_batch_each_step_got_and_a_check_may_come_in_the_warm_
         adapter.got.clear()  # type: ignore[attr-defined]
         told: list[tuple[bool, Any, Any]] = []
 
-        def check(pace: float, made: Any = made, told: Any = told) -> None:
+        def check(made: Any, told: Any = told) -> None:
             told.append((not made.measured.ns, made.batches_so_far(), list(adapter.got)))
 
-        made.check, made._check_at, made.check_by = check, 10**12, by
+        with_check(worker, made, check, by=by)
         made.adapter.batches = itertools.cycle(adapter.bank)  # type: ignore[attr-defined]
         made.warm_up()
         made.take_turns([("lead", 5), ("step", 200)] * 8)
@@ -335,8 +349,8 @@ def asked_for_results(
     def last() -> None:
         adapter.now += late_ns if late.pop(0) else 1_000
 
-    # One slice of 20 ms after another.
-    adapter.last, made.looks, made._look_at = last, True, [each * 20_000_000 for each in range(5)]
+    adapter.last = last
+    with_check(worker, made).look_at = [each * 20_000_000 for each in range(5)]  # after each slice
     return made
 
 
@@ -365,7 +379,7 @@ def test_results_are_asked_for_once_after_a_slice_and_never_between_a_lead_in_an
 ) -> None:
     late = [False] * 5
     made = asked_for_results(worker, monkeypatch, 0, late)
-    made._look_at = [1, 2, 3, 25_000_000, 30_000_000]  # in the first and in the second slice
+    made.spot.look_at = [1, 2, 3, 25_000_000, 30_000_000]  # in the first and in the second slice
     made.take_turns([("lead", 2), ("step", 20)] * 4)
     assert len(late) == 3
 
