@@ -91,7 +91,7 @@ def followed(cell: Cell) -> bool:
     standard = family.standard(cell.kind, cell.task)
     if standard is None or standard.episodes or cell.backend == standard.reference:
         return False
-    if cell.task in family.odd_resets or family.uncompared(cell.kind, cell.task):
+    if family.uncompared(cell.kind, cell.task):
         return False
     if family.own_tasks and backends.is_built_in(cell.backend):
         return False

@@ -7,7 +7,7 @@ rewards and ended (steps, environments), the start, and what describes them.
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -57,26 +57,6 @@ class Trace:
     by_run: bool = False
     chosen: int | None = None
     lost: Array | None = None
-
-    def before(self, count: int) -> Trace:
-        """The first rows, without what is known of how episodes begin."""
-        return replace(
-            self,
-            observations=self.observations[:count],
-            rewards=self.rewards[:count],
-            ended=self.ended[:count],
-            at=None if self.at is None else self.at[:count],
-            restarted=None,
-            entered=None if self.entered is None else self.entered[:count],
-            resets=None if self.resets is None else self.resets[:count],
-            truncated=None if self.truncated is None else self.truncated[:count],
-            begun=None,
-            starts=None,
-            begun_by=None,
-            automatic=None,
-            chosen=None,
-            lost=None if self.lost is None else self.lost[:count],
-        )
 
     @property
     def begins(self) -> Array:

@@ -36,9 +36,6 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
         return _distributions(standard, theirs, own)
     if own.rewards.shape != theirs.rewards.shape:
         raise ValueError(f"the trace has {len(own.rewards)} steps, its reference {steps}")
-    if not standard.restarts and own.restarted is not None and own.restarted.any():
-        count = int(np.argmax(own.restarted))
-        theirs, own, steps = theirs.before(count), own.before(count), count
     begins, made = own.begins, own.stepped
     lost = np.zeros_like(begins) if theirs.lost is None else theirs.lost
     shown, made = ~begins & ~lost, made & ~lost

@@ -69,7 +69,6 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     # observation are ignored.
     stack: Annotated[int, Meta(ge=0)] = 0
     last: bool = True  # is the last observation of an episode compared?
-    restarts: bool = True  # are the steps compared that come after a reset by envbench?
     episodes: Annotated[int, Meta(ge=0)] = 0  # of each side, at least
     episode_tasks: list[str] = []  # empty: all
 
@@ -141,9 +140,8 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     # How many leading numbers of a task's observation are its state, if not ``Standard.first``; by
     # the task's name without the version.
     state_of: dict[str, Annotated[int, Meta(ge=1)]] = {}
-    # Tasks in which a reset in the middle of an episode leads to a state that no other reset
-    # reaches. Steps after one are not compared.
-    odd_resets: list[str] = []
+    # Tasks in which the same state and actions can lead to different steps: they are not compared.
+    unfollowed: list[str] = []
     # "module:function" of the worker: makes actions with which an episode of the default task lasts
     # until its time limit (``max_steps`` of ``work``).
     lasting: str = ""
@@ -162,8 +160,6 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def standard(self, kind: Kind, task: str) -> Standard | None:
         """The rule for a task; None if nothing is compared."""
         found, first = self.standards.get(kind), self.state_of.get(without_version(task))
-        if found and task in self.odd_resets:
-            found = replace(found, restarts=False)
         return replace(found, first=first) if found and found.first and first else found
 
     def uncompared(self, kind: Kind, task: str) -> str:
@@ -174,6 +170,8 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if standard.episodes:
             tasks = standard.episode_tasks or [task]
             return "" if task in tasks else f"only episodes of {listed(tasks)} are compared"
+        if task in self.unfollowed:
+            return f"the state of {task} cannot be set completely"
         if self.follows_by == "state" and kind == "env" and self.state_tasks:
             known = task in self.state_tasks
             return "" if known else f"the state of {task} cannot be read from its observation"

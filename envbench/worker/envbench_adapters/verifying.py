@@ -74,7 +74,8 @@ def _column(given: Trace, bank: List[Any], index: int, environment: Forced) -> T
                 bank[call % len(bank)][index] if own is None else own[call, index]
                 for call in range(made, last + 1)
             ]
-            found = environment.follow(before, actions, seen, given.same_step)
+            resets = given.resets is None or bool(given.resets[row])
+            found = environment.follow(before, actions, seen, given.same_step, over, resets)
             lost = found is None
             if found is None:
                 cut = given.truncated is not None and bool(given.truncated[row, index])

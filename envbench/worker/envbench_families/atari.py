@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from importlib.metadata import version
 from random import SystemRandom
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import gymnasium
 import numpy as np
@@ -23,6 +23,7 @@ MAX_FRAMES = 108_000
 NOOPS = 30  # at most, as in the reference settings
 MOST_NOOPS = 31  # ale-py's own vector environments count them otherwise
 LEVELS = 2  # libraries round a resized pixel differently
+RESETS = 100  # to find the starts of a game: those of a few games differ by the reset's number
 
 
 def reference(job: Job) -> Dict[str, Any]:
@@ -56,6 +57,7 @@ class Atari(Family):
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         self.whole_step = job.frame_skip
+        self.starts: List[_Start] = []  # of its games, once a trace is followed
 
     def register(self) -> None:
         import ale_py
@@ -113,7 +115,7 @@ class Atari(Family):
         return "\n".join(lines)
 
     def forced(self, env: Any, seed: int) -> Forced:
-        return _Game(env, seed)
+        return _Game(env, seed, self.starts)
 
     def clock(self, env: Any) -> Optional[Callable[[], float]]:
         emulator = env.unwrapped.ale
@@ -178,22 +180,34 @@ class Atari(Family):
         return float(work["frame_skip"])
 
 
+class _Start(NamedTuple):
+    """A start of a game, after so many no-ops."""
+
+    noops: int
+    state: Any
+    screen: Any
+
+
 class _Game(Restored):
     """A game whose emulator is cloned and restored.
 
     A trace does not tell how many no-ops a game began with. So the game is continued from each
     number of them, and those whose screens differ from the trace's are given up. After some steps
     one is left.
+
+    In some games (Boxing, Seaquest), the console's memory after a reset depends on the emulator's
+    timer, which starts at a random value. Then the game is continued from each memory that was
+    found, too. ``starts``: filled by the first game, and shared with the others.
     """
 
-    def __init__(self, env: Any, seed: int) -> None:
+    def __init__(self, env: Any, seed: int, starts: List[_Start]) -> None:
         super().__init__(env, seed)
         while not hasattr(env, "noop_max"):
             env = env.env
         self.game = env  # with the preprocessing, without the stack of frames
         self.core = env.unwrapped
-        self.starts: List[Tuple[Any, Any]] = []  # after 0, 1, 2, … no-ops: the state, the screen
-        # The numbers with which the trace agrees: the state now, and the latest screens.
+        self.starts = starts
+        # The starts with which the trace agrees, by their index: the state now, the latest screens.
         self.left: Dict[int, Tuple[Any, List[Any]]] = {}
         self.known = False  # is only one number left?
         self.latest_automatic = False  # how the latest game began (``Forced.begin``)
@@ -201,16 +215,15 @@ class _Game(Restored):
 
     def begin(self, observation: Any, automatic: bool = True) -> Any:
         if not self.starts:
-            self.starts = self._all_starts()
+            self.starts += self._all_starts()
         self.finish()
-        apart = [_apart(screen, observation[-1]) for _, screen in self.starts]
+        apart = [_apart(each.screen, observation[-1]) for each in self.starts]
         alike = [index for index, each in enumerate(apart) if each <= LEVELS]
         chosen = alike or [int(np.argmin(apart))]
         stack = len(observation)
         self.left = {
-            index: (state, [screen] * stack)
-            for index, (state, screen) in enumerate(self.starts)
-            if index in chosen
+            index: (self.starts[index].state, [self.starts[index].screen] * stack)
+            for index in chosen
         }
         self.known = self.lost = False
         self.unseen = 0  # screens since the last one that the trace showed
@@ -227,55 +240,73 @@ class _Game(Restored):
         """If several numbers of no-ops are left for the latest game, one of them counts, drawn at
         random. Otherwise games whose number shows early would be too many."""
         if self.left and not self.known:
-            usual = [number for number in self.left if 1 <= number <= NOOPS]
-            self._note(self.chance.choice(usual or sorted(self.left)))
+            numbers = {self.starts[index].noops for index in self.left}
+            usual = [number for number in sorted(numbers) if 1 <= number <= NOOPS]
+            self._note(self.chance.choice(usual or sorted(numbers)))
 
     def _note(self, number: int) -> None:
         self.begun.append(np.array([number]))
         self.automatic.append(self.latest_automatic)
 
-    def _all_starts(self) -> List[Tuple[Any, Any]]:
+    def _all_starts(self) -> List[_Start]:
+        """After 0, 1, 2, … no-ops, from each memory that resets lead to."""
         self.game.reset(seed=self.seed)
-        self.core.ale.reset_game()
+        ale = self.core.ale
+        states: Dict[bytes, Any] = {}
+        for _ in range(RESETS):
+            ale.reset_game()
+            states.setdefault(ale.getRAM().tobytes(), self.core.clone_state())
         starts = []
-        for _ in range(MOST_NOOPS + 1):
-            self.core.ale.getScreenGrayscale(self.game.obs_buffer[0])
-            self.game.obs_buffer[1].fill(0)
-            starts.append((self.core.clone_state(), self.game._get_obs().copy()))
-            self.core.ale.act(0)
+        for state in states.values():
+            self.core.restore_state(state)
+            for noops in range(MOST_NOOPS + 1):
+                ale.getScreenGrayscale(self.game.obs_buffer[0])
+                self.game.obs_buffer[1].fill(0)
+                starts.append(_Start(noops, self.core.clone_state(), self.game._get_obs().copy()))
+                ale.act(0)
         return starts
 
     def start(self) -> Any:
         self.env.reset()
         return np.array([self.core.ale.getEpisodeFrameNumber()])
 
-    def step(self, before: Any, action: Any, after: Any) -> Outcome:
+    def follow(
+        self, before: Any, actions: List[Any], after: Any, same_step: bool, over: bool, resets: bool
+    ) -> Optional[Outcome]:
+        shown = None if over and same_step else after  # it is the next game's
+        return super().follow(before, actions, shown, same_step, over, resets)
+
+    def step(self, before: Any, action: Any, after: Any, over: Optional[bool]) -> Outcome:
         apart: Dict[int, float] = {}
         outcomes: Dict[int, Tuple[float, bool, bool]] = {}
-        for number, (state, frames) in self.left.items():
+        for index, (state, frames) in self.left.items():
             if not self.known:
                 self.core.restore_state(state)
             screen, reward, terminated, truncated, _ = self.game.step(action)
             state = None if self.known else self.core.clone_state()
-            self.left[number] = state, [*frames[1:], screen.copy()]
-            apart[number] = 0.0 if after is None else self._apart(number, after)
-            outcomes[number] = (float(reward), *ends(terminated, truncated))
+            self.left[index] = state, [*frames[1:], screen.copy()]
+            apart[index] = 0.0 if after is None else self._apart(index, after)
+            outcomes[index] = (float(reward), *ends(terminated, truncated))
         self.unseen = self.unseen + 1 if after is None else 0
-        alike = [number for number, each in apart.items() if each <= LEVELS]
-        kept = alike or [min(apart, key=lambda number: apart[number])]
-        self.left = {number: self.left[number] for number in kept}
+        alike = [index for index, each in apart.items() if each <= LEVELS]
+        kept = alike or [min(apart, key=lambda index: apart[index])]
+        # Games that look alike may end in different steps. Then the trace's end shows which it is.
+        kept = [index for index in kept if over in (None, outcomes[index][1])] or kept
+        self.unsure = len({outcomes[index][1] for index in kept}) > 1
+        self.left = {index: self.left[index] for index in kept}
         state, frames = self.left[kept[0]]
         if len(kept) == 1 and not self.known:
             self.known = True
             self.core.restore_state(state)
-            self._note(kept[0])
-        return (np.stack(frames), *outcomes[kept[0]])
+            self._note(self.starts[kept[0]].noops)
+        reward, ended, truncated = outcomes[kept[0]]
+        return (np.stack(frames), reward, ended or self.unsure, truncated)
 
-    def _apart(self, number: int, after: Any) -> float:
-        """How far a number's latest screens are from those that the trace shows for the first
-        time."""
+    def _apart(self, index: int, after: Any) -> float:
+        """How far the latest screens from a start are from those that the trace shows for the
+        first time."""
         new = min(self.unseen + 1, len(after))
-        frames = self.left[number][1]
+        frames = self.left[index][1]
         return max(_apart(a, b) for a, b in zip(frames[-new:], after[-new:]))
 
 

@@ -38,20 +38,22 @@ class Forced:
         """The trace is over."""
 
     def follow(
-        self, before: Any, actions: List[Any], after: Any, same_step: bool
+        self, before: Any, actions: List[Any], after: Any, same_step: bool, over: bool, resets: bool
     ) -> Optional[Outcome]:
         """Make the steps of one row, which the trace shows to lead from ``before`` to ``after``.
 
         Return the outcome of the last one. None: the state before or within the row is unknown.
         ``same_step``: environments reset in the step that ends an episode, not in the one after it.
+        ``over``: by the trace, the last step ends an episode. ``resets``: an episode of some
+        environment may have ended before that.
         """
         self.within, outcome = 0, None
-        over = False  # does the next step only reset?
+        over = False  # from here on: does the next step only reset?
         for left, action in zip(range(len(actions) - 1, -1, -1), actions):
             if over:
                 outcome, over = (self.begin(None), 0.0, False, False), False
                 continue
-            outcome = self.step(None, action, None)
+            outcome = self.step(None, action, None, None)
             over = outcome[2] and left > 0
             self.within += over
             if over and same_step:
@@ -63,9 +65,10 @@ class Forced:
         """Begin an episode as when measuring. Return how it began, as in ``begun``."""
         return None
 
-    def step(self, before: Any, action: Any, after: Any) -> Outcome:
+    def step(self, before: Any, action: Any, after: Any, over: Optional[bool]) -> Outcome:
         """Make one step, which the trace shows to lead from ``before`` (None: from wherever the
-        environment is) to ``after`` (None: it does not show that)."""
+        environment is) to ``after`` (None: it does not show that). ``over``: by the trace, it ends
+        an episode, or not (None: it does not say)."""
         observation, reward, terminated, truncated, _ = self.env.step(action)
         return (observation, float(reward), *ends(terminated, truncated))
 
@@ -75,19 +78,20 @@ class Restored(Forced):
     between two of its rows. The state is known again when the next episode begins."""
 
     lost = False
+    unsure = False  # if the latest step ended an episode
 
     def follow(
-        self, before: Any, actions: List[Any], after: Any, same_step: bool
+        self, before: Any, actions: List[Any], after: Any, same_step: bool, over: bool, resets: bool
     ) -> Optional[Outcome]:
         self.within = 0
         if self.lost:
             return None
         for action in actions[:-1]:
-            if self.step(before, action, None)[2]:
-                self.lost, self.within = True, 1
+            if self.step(before, action, None, None if resets else False)[2]:
+                self.lost, self.within = True, int(not self.unsure)
                 return None
             before = None
-        return self.step(before, actions[-1], after)
+        return self.step(before, actions[-1], after, over)
 
 
 class FromState(Restored):
@@ -118,10 +122,10 @@ class FromState(Restored):
     def start(self) -> Any:
         return self.env.reset()[0]
 
-    def step(self, before: Any, action: Any, after: Any) -> Outcome:
+    def step(self, before: Any, action: Any, after: Any, over: Optional[bool]) -> Outcome:
         if before is not None:
             self.put(before, False)
-        return super().step(before, action, after)
+        return super().step(before, action, after, over)
 
 
 def ends(terminated: Any, truncated: Any) -> Tuple[bool, bool]:

@@ -130,8 +130,8 @@ class Mujoco(Family):
 class _Robot(FromState):
     """Pays for contact forces only where the trace shows them: EnvPool leaves them at zero."""
 
-    def step(self, before: Any, action: Any, after: Any) -> Outcome:
-        observation, reward, ended, truncated = super().step(before, action, after)
+    def step(self, before: Any, action: Any, after: Any, over: Optional[bool]) -> Outcome:
+        observation, reward, ended, truncated = super().step(before, action, after, over)
         own = self.env.unwrapped
         if after is not None and getattr(own, "_use_contact_forces", False):
             forces = after[len(observation) - own.data.cfrc_ext.size : len(observation)]

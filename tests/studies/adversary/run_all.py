@@ -214,6 +214,15 @@ HONEST = [
     *(honest("other-seeds", f, H + "OtherSeeds") for f in ("atari", "mujoco", "box2d")),
     *(honest("separate-chunks", f, H + "SeparateChunks") for f in ("atari", "mujoco")),
     honest("direct-ale", "atari", H + "DirectAle"),
+    # In some games, the memory after a reset depends on a timer that starts at a random value.
+    *(
+        honest("same-step", "atari", H + "SameStep", task=task)
+        for task in ("Boxing-v5", "Assault-v5", "Freeway-v5")
+    ),
+    *(
+        honest("envpool-sync", "atari", base="envpool-sync", task=task)
+        for task in ("Boxing-v5", "Assault-v5", "Freeway-v5", "Solaris-v5")
+    ),
     # Other games: do their starts depend on the emulator's seed, which libraries derive otherwise?
     *(
         honest("other-seeds", "atari", H + "OtherSeeds", task=task, measure=False, believe="unsure")

@@ -753,3 +753,80 @@ def test_the_reference_of_physics_gets_the_actions_of_the_trace(worker: Any) -> 
     assert np.abs(other - given.observations).max() > 0.1
     for each in (own, reference):
         each.close()
+
+
+# ---------------------------------------------------------------- games whose starts differ
+
+
+@pytest.mark.parametrize("task", ["Boxing-v5", "Freeway-v5"])
+def test_the_reference_follows_games_whose_memory_differs_from_reset_to_reset(
+    worker: Any, task: str
+) -> None:
+    parts = worker("worker.trace_parts")
+    own = in_process(worker, "atari", task)
+    trace = worker("worker.traces").lock_steps(own, 12)
+    memories = set()
+    for _ in range(20):
+        trace = parts.joined(trace, parts.restarted(own, 12, trace.columns))
+        own.envs.envs[0].unwrapped.ale.reset_game()
+        memories.add(own.envs.envs[0].unwrapped.ale.getRAM().tobytes())
+    assert len(memories) == 2
+    found = against_the_reference(worker, trace, "atari", task)
+    assert {each.largest for each in (*found.observations, *found.rewards)} == {0.0}
+    assert found.other_ends == 0
+
+
+class Console:
+    """Two games that look alike and end after 3 and after 4 steps. It is also its own emulator."""
+
+    noop_max = 30
+
+    def __init__(self) -> None:
+        self.unwrapped = self
+        self.state = (0, 0)
+
+    def restore_state(self, state: tuple[int, int]) -> None:
+        self.state = state
+
+    def clone_state(self) -> tuple[int, int]:
+        return self.state
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        made, length = self.state
+        self.state = made + 1, length
+        return np.zeros((84, 84)), 0.0, made + 1 >= length, False, {}
+
+
+@pytest.mark.parametrize(
+    ("rows", "same_step", "ends"),
+    [
+        ([(3, True)], False, [True]),
+        ([(3, False), (1, True)], False, [False, True]),
+        ([(4, True)], True, [True]),  # the observation is the next game's
+        ([(3, False), (1, False)], False, [False, True]),  # it ends where none does
+    ],
+)
+def test_of_games_that_look_alike_the_one_that_ends_as_the_trace_says_is_followed(
+    worker: Any, rows: list[tuple[int, bool]], same_step: bool, ends: list[bool]
+) -> None:
+    module = worker("families.atari")
+    seen = np.zeros((4, 84, 84))
+    starts = [module._Start(1, (0, length), seen[0]) for length in (3, 4)]
+    game = module._Game(Console(), 0, starts)
+    game.begin(seen)
+    found = []
+    for steps, over in rows:
+        after = seen + 100 if over and same_step else seen
+        found.append(game.follow(seen, [0] * steps, after, same_step, over, False)[2])
+    assert found == ends
+
+
+def test_a_game_is_lost_if_it_is_not_known_whether_it_ended_within_a_call(worker: Any) -> None:
+    module = worker("families.atari")
+    seen = np.zeros((4, 84, 84))
+    starts = [module._Start(1, (0, length), seen[0]) for length in (3, 4)]
+    for resets, within in ((True, 0), (False, 0)):
+        game = module._Game(Console(), 0, starts)
+        game.begin(seen)
+        outcome = game.follow(seen, [0] * 4, seen, False, True, resets)
+        assert (outcome is None, game.within) == (resets, within)
