@@ -49,7 +49,11 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
         first = found.first_difference if by_usual else None
         since = f" from step {first + 1} on" if first and first > 0 else ""
         wrong.append(f"differs{since}, by {_amount(apart)}{unit}{standard.in_how_many_steps}")
-    if standard.agreeing < 1 and (found.longer or 0.0) > standard.tolerance:
+    grown = found.in_calls or 0.0  # older records have it in ``apart``
+    in_calls = standard.tolerance if standard.in_calls is None else standard.in_calls
+    if grown > (in_calls if standard.agreeing == 1 else NO_NUMBER / 2):
+        wrong.append(f"differs by {_amount(grown)}{unit} after calls of several steps")
+    elif standard.agreeing < 1 and (found.longer or 0.0) > standard.tolerance:
         wrong.append(f"differs by {found.longer:.2g}{unit} after calls of several steps")
     beside = 0.0 if found.rounded or not found.same_engine else found.beside or 0.0
     if standard.beside is not None and beside > standard.beside:

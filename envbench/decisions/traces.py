@@ -56,10 +56,13 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
     drawn = slice(0, own.chosen)
     chosen = slice(steps if own.chosen is None else own.chosen, None)
 
-    def quantiles(distances: Array, rows: Array) -> list[Apart]:
+    def quantiles(distances: Array, rows: Array, largest_of: Array) -> list[Apart]:
         """Of each environment, in the worse of both parts."""
         parts = [
-            [_quantiles(distances[part, i], rows[part, i], short[part]) for part in (drawn, chosen)]
+            [
+                _quantiles(distances[part, i], rows[part, i], short[part], largest_of[part])
+                for part in (drawn, chosen)
+            ]
             for i in range(environments)
         ]
         return [_worse(*each) for each in parts]
@@ -67,8 +70,9 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
     return Agreement(
         reference=standard.reference,
         steps=_steps(~begins[drawn], shown[drawn]),
-        observations=quantiles(apart[1:], shown),
-        rewards=quantiles(rewards, made),
+        observations=quantiles(apart[1:], shown, short),
+        rewards=quantiles(rewards, made, np.ones_like(short)),
+        in_calls=_finite(apart[1:][shown & ~short[:, None]].max(initial=0.0)),
         start=_finite(apart[first].max()),
         first_difference=int(numbers[differ[0]]) if len(differ) else None,
         ends=int(own_ended[drawn].sum()),
@@ -218,14 +222,14 @@ def _apart(one: Array, other: Array) -> Array:
     return apart
 
 
-def _quantiles(distances: Array, chosen: Array, short: Array) -> Apart:
-    """Summarise the chosen rows: calls of one step, and in ``largest`` also longer ones."""
+def _quantiles(distances: Array, chosen: Array, short: Array, largest_of: Array) -> Apart:
+    """Summarise the chosen rows that are calls of one step, and in ``largest`` those given."""
     import numpy as np
 
     some = distances[chosen & short]
     shares = [0.5, 0.9, 0.97]
     median, p90, p97 = np.quantile(some, shares, method="higher") if len(some) else (0.0, 0.0, 0.0)
-    largest = distances[chosen].max(initial=0.0)
+    largest = distances[chosen & largest_of].max(initial=0.0)
     return Apart(
         median=_finite(median), p90=_finite(p90), p97=_finite(p97), largest=_finite(largest)
     )

@@ -184,7 +184,7 @@ def unknown_task(arm: Arm, known: list[str]) -> UsageError:
     owner = next((each.name for each in every if each.default_task == cell.task), cell.env)
     if owner != cell.env:
         message = f"{cell.backend} has no {cell.env} task {cell.task!r}."
-        return UsageError(message, hint=f"{cell.task} is a {owner} task: --env {owner}")
+        return UsageError(message, hint=f"{cell.task} is of the family {owner}: --env {owner}")
     module, colon, name = cell.task.rpartition(":")
     if colon and not any(each.startswith(module + colon) for each in known):
         message = f"{module} can be imported, but registers no task {name!r}."

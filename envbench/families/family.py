@@ -59,6 +59,8 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     # tolerance in 97 of 100 steps. None: as for any other.
     rounded: Annotated[float, Meta(ge=0)] | None = None
     first: Annotated[int, Meta(ge=1)] | None = None  # numbers of an observation; None: all
+    # After a call of several steps, small differences have grown. None: as after one step.
+    in_calls: Annotated[float, Meta(ge=0)] | None = None
     # With the same build of the engine, the other numbers agree, too, in 97 of 100 steps. None:
     # they are not compared.
     beside: Annotated[float, Meta(ge=0)] | None = None
@@ -79,7 +81,8 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             reward, agreeing = max(self.rounded, self.reward_tolerance), min(self.agreeing, 0.97)
             return replace(self, tolerance=self.rounded, reward_tolerance=reward, agreeing=agreeing)
         if same_engine and self.same_engine is not None:
-            return replace(self, tolerance=self.same_engine, agreeing=1.0)
+            in_calls = self.tolerance if self.in_calls is None else self.in_calls
+            return replace(self, tolerance=self.same_engine, agreeing=1.0, in_calls=in_calls)
         return self
 
     @property

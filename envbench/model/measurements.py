@@ -187,6 +187,7 @@ class Agreement(Strict, frozen=True, kw_only=True):
     reused: bool = False  # its next step overwrites the observations that a step returned
     # Kolmogorov-Smirnov tests on whole episodes, by quantity (length, return)
     p_values: dict[str, float] = {}
+    in_calls: float | None = None  # the largest distance after a call of several steps
     longer: float | None = None  # the median distance after calls of a few steps (traces.py)
     by_run: bool = True  # its ``run`` made the steps, not another method
     hollow: bool = False  # it reports numbers that it does not compute: they are all zero

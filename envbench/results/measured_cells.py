@@ -193,7 +193,7 @@ class Verified:
         found = judge(self.verification)
         if not self.refuted or found.badge == REFUSES:
             return found
-        text = f"{found.lock_step}; but a figure was refused: {self.refuted}"
+        text = f"a figure was refused: {self.refuted}; verified before: {found.lock_step}"
         return replace(found, badge="✗", lock_step=text)
 
 

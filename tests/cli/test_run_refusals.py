@@ -108,7 +108,7 @@ def test_a_task_of_another_family_is_reported_as_such(place: Place) -> None:
     )
     assert done.code == 2
     assert "for-loop has no atari task 'Ant-v3'." in done.err
-    assert "Ant-v3 is a mujoco task: --env mujoco" in done.err
+    assert "Ant-v3 is of the family mujoco: --env mujoco" in done.err
     assert "Did you mean" not in done.err
 
 

@@ -343,6 +343,22 @@ def test_observations_of_another_shape_are_other_work_and_no_lie_if_they_are_rep
     )  # fmt: skip
 
 
+def test_small_differences_may_grow_within_a_call_of_several_steps() -> None:
+    predicted, own = (replace(trace(), at=np.cumsum([1, 40] * 600) - 1) for _ in range(2))
+    own.observations[1::2] += 2e-4  # after calls of 40 steps
+    rule = standard("mujoco")
+    found = compare(rule, predicted, own)
+    assert found.in_calls == pytest.approx(2e-4)
+    of_a_spot_check = rule.of(same_engine=True, rounded=False)
+    for each in (rule, of_a_spot_check):
+        assert compared(each, found)[0] is True
+    own.observations[1] += 0.03
+    same, text = compared(rule, compare(rule, predicted, own))
+    assert (same, text) == (False, "differs by 0.03 after calls of several steps")
+    own.observations[2] += 2e-4  # after a call of one
+    assert "differs, by 0.0002" in compared(rule, compare(rule, predicted, own))[1]
+
+
 def test_a_backend_whose_steps_overwrite_its_observations_is_refused() -> None:
     verdict = judge(make_verification(agreement=make_agreement(reused=True)))
     assert (verdict.badge, verdict.refused) == ("✗", True)

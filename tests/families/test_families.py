@@ -212,3 +212,11 @@ def test_without_resets_half_of_the_environments_may_differ_in_more_than_a_tenth
     standard = families.get("mujoco").standards["physics"]
     assert standard.apart(found) == apart
     assert standard.apart([*found, Apart(median=0.0, p90=0.0, largest=NO_NUMBER)]) == NO_NUMBER
+
+
+def test_games_whose_state_cannot_be_set_completely_are_not_compared() -> None:
+    atari = families.get("atari")
+    assert atari.uncompared("env", "Surround-v5") == (
+        "the state of Surround-v5 cannot be set completely"
+    )
+    assert atari.uncompared("env", "Boxing-v5") == ""

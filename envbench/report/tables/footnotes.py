@@ -78,7 +78,7 @@ def of_verification(found: Verified, shared: Collection[str] = ()) -> list[str]:
     sentences = []
     if verdict.badge != "✓":
         texts = [verdict.audit, verdict.lock_step]
-        texts = texts[::-1] if verdict.badge == "≠" else texts
+        texts = texts[::-1] if verdict.badge == "≠" or found.refuted else texts
         if verdict.badge == "≠" and texts[0].startswith(("equal", "same", "the reference")):
             texts = ["its settings"]
         reasons = "; ".join(text for text in texts if text).removeprefix("not compared: ")

@@ -137,6 +137,8 @@ class ForLoop(GymnasiumVector):
 
     def predict(self, given: Trace) -> Optional[Trace]:
         job, family = self.job, envbench_families.of(self.job)
+        if self.envs.single_observation_space.shape is None:
+            raise TypeError("the reference's observations are not single arrays")
         if not family.shows_state(self.envs.envs[0], given.start.shape[2:]):
             return None
         traced = range(given.rewards.shape[1]) if given.columns is None else given.columns
