@@ -51,7 +51,7 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
         wrong.append(f"differs{since}, by {_amount(apart)}{unit}{standard.in_how_many_steps}")
     grown = found.in_calls or 0.0  # older records have it in ``apart``
     in_calls = standard.tolerance if standard.in_calls is None else standard.in_calls
-    if grown > (in_calls if standard.agreeing == 1 else NO_NUMBER / 2):
+    if grown >= NO_NUMBER or (standard.agreeing == 1 and grown > in_calls):
         wrong.append(f"differs by {_amount(grown)}{unit} after calls of several steps")
     elif standard.agreeing < 1 and (found.longer or 0.0) > standard.tolerance:
         wrong.append(f"differs by {found.longer:.2g}{unit} after calls of several steps")

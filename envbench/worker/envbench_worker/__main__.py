@@ -141,12 +141,14 @@ class Worker:
 
         check = SpotCheck(self.job, self.folder, self._is_own())
         try:
-            check.begin(self.adapter)
+            trace = check.begin(self.adapter)
         except Exception:  # noqa: BLE001 - then there is no check
             with contextlib.suppress(Exception):
                 self.adapter.close()
             self.make_adapter()
             self.adapter.build()
+        else:
+            check.save(self.adapter, trace)
         return check
 
     def _is_own(self) -> bool:

@@ -194,8 +194,8 @@ class Meter:
         return from_batch(order, first)
 
     def batches_so_far(self) -> List[Any]:
-        """Return the batch that each vector step got, from the first one on. For a check that has a
-        ``check_by``: it comes before other quantities are measured."""
+        """Return the batch that each vector step got, from the first one on. For a check that
+        needs all of them: it comes before other quantities are measured."""
         ends = [*(start for start, _, _ in self._orders[1:]), self.calls]
         return [
             order[(first + call) % len(order)]

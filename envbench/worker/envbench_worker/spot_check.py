@@ -52,9 +52,10 @@ class SpotCheck:
         self.look_at = [(part + random()) * whole / LOOKS for part in range(LOOKS)]
         self.late: List[bool] = []  # were the results of these slices late?
 
-    def begin(self, adapter: Adapter) -> None:
-        """Decide if the check waits. Otherwise make it now, before the first timed step. Any
-        exception: the adapter cannot be followed, and its environments have to be made anew."""
+    def begin(self, adapter: Adapter) -> Optional[Trace]:
+        """Decide if the check waits. Otherwise return its steps, made before the first timed one,
+        to ``save``. Any exception: the adapter cannot be followed, and its environments have to be
+        made anew."""
         if self.plugin and (self.midway or adapter.begins_anew):
             self.share = 1.0
         first = adapter.first_observations
@@ -63,9 +64,9 @@ class SpotCheck:
             self.waits, self.by = True, (1 + random()) / 2 * REPLAYED / self.job["numenv"]
         elif self.by_state:
             self.waits = trace_parts.waits(adapter, self.midway, max(0.5, self.share))
-        if not self.waits:
-            trace = traces.lock_steps(adapter, self.steps, several=self.by_state)
-            self._save(adapter, trace)
+        if self.waits:
+            return None
+        return traces.lock_steps(adapter, self.steps, several=self.by_state)
 
     def between_slices(self, meter: Any) -> None:
         """Do what is due after the latest slice of the meter."""
@@ -81,8 +82,11 @@ class SpotCheck:
         """Make the check, if it still waits. No slice and no load contains it."""
         if self.waits:
             self.waits = False
-            with contextlib.suppress(Exception):  # then there is no check
-                meter.sensors.leave_out(lambda: self._save(meter.adapter, self._later(meter)))
+            meter.sensors.leave_out(lambda: self._make(meter))
+
+    def _make(self, meter: Any) -> None:
+        with contextlib.suppress(Exception):  # then there is no check
+            self.save(meter.adapter, self._later(meter))
 
     def _later(self, meter: Any) -> Optional[Trace]:
         pace = max(1.0, meter.ns_per_call())
@@ -91,7 +95,8 @@ class SpotCheck:
             return trace_parts.later(meter.adapter, fitting, self.share)
         return trace_parts.since_start(meter.adapter, self.first, meter.batches_so_far(), fitting)
 
-    def _save(self, adapter: Adapter, trace: Optional[Trace]) -> None:
+    def save(self, adapter: Adapter, trace: Optional[Trace]) -> None:
+        """Write the steps for the reference, if there are any; a plugin's with more starts."""
         if trace is not None and self.plugin:
             trace = trace_parts.with_starts(adapter, trace, self.midway)
         if trace is not None:

@@ -258,7 +258,7 @@ def with_check(
     """The meter's spot check: it makes this ``check``, and asks for no results."""
     job = {"spot": 60, "midway": False, "follows_by": "state", "numenv": 2, "protocol": {}}
     made.spot = spot = worker.spot_check.SpotCheck(job, "", own=True)
-    spot._later, spot._save = check, lambda adapter, trace: None
+    spot._later, spot.save = check, lambda adapter, trace: None
     spot.waits, spot.at, spot.by, spot.look_at = check is not None, at, by, []
     return spot
 
@@ -279,6 +279,27 @@ def test_a_spot_check_comes_between_two_slices_and_in_neither(
     assert made.measured.ns == [20_000_000] * 4
     spot.now(made)  # only once
     assert len(told) == 1
+
+
+def test_the_load_leaves_out_a_spot_check_that_fails(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, _ = warm(worker, monkeypatch)
+    ended = []
+    leave_out = made.sensors.leave_out
+
+    def noted(work: Any) -> None:
+        leave_out(work)
+        ended.append(work)
+
+    def check(made: Any) -> None:
+        raise RuntimeError("it cannot be followed")
+
+    monkeypatch.setattr(made.sensors, "leave_out", noted)
+    with_check(worker, made, check, at=30_000_000)
+    made.take_turns([("lead", 5), ("step", 20)] * 4)
+    assert len(ended) == 1
+    assert made.measured.ns == [20_000_000] * 4
 
 
 def test_a_spot_check_that_waits_comes_before_other_quantities(
