@@ -102,7 +102,7 @@ def test_a_slowdown_is_found_in_both_stages(here: Path, baseline: str) -> None:
 
 @slow
 def test_a_candidate_whose_episodes_are_shorter_does_other_work(here: Path, baseline: str) -> None:
-    other = interpreter(here / "other", length=499)
+    other = interpreter(here / "other", length=250)
     done = check("--baseline-python", baseline, "--candidate-python", other, "--pairs", 5)
     assert "the candidate's observations and ends differ from the baseline's" in done.stdout
     assert "other results at the end of" in done.stdout

@@ -112,7 +112,7 @@ def test_a_signal_before_anything_is_measured_ends_it_with_its_code(
     done = ended(process, timeout_s=10)
     assert done.code == code
     assert "Traceback" not in done.err
-    assert place.processes() == []
+    wait_until(lambda: not place.processes(), "the killed probe to end", timeout_s=10)
 
 
 # ---------------------------------------------------------------- resumed after a change

@@ -11,6 +11,8 @@ from gymnasium.vector import AsyncVectorEnv
 
 from envbench_adapters.gymnasium.for_loop import GymnasiumVector, make
 
+ENDING_S = 5.0
+
 
 class Subprocess(GymnasiumVector):
     def make_vector(self) -> Any:
@@ -43,7 +45,10 @@ class Subprocess(GymnasiumVector):
     def dead_child(self) -> Optional[int]:
         """Find a process that a native library crashed: the pipe reports only its end of file."""
         processes = getattr(getattr(self, "envs", None), "processes", [])
-        wait([each.sentinel for each in processes], timeout=0.2)  # it may not be reaped yet
+        ending = wait([each.sentinel for each in processes], timeout=0.2)
+        for process in processes:
+            if process.sentinel in ending:
+                process.join(ENDING_S)  # its files are closed, so it ends at once
         ended = (process.exitcode for process in processes if process.exitcode)
         return min(ended, default=None)  # a signal comes first: the others end because of it
 
