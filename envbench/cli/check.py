@@ -163,6 +163,10 @@ def check(
     is the working tree (tracked files only). By default, compare the cells listed under `check` in
     the profile. If you give any of --env, --backend, --numenv and --task, the defaults of the
     others are those of `envbench run`. To resume a stopped check, run the same command again.
+
+    Both arms get the same seed and actions, and the results of their steps are compared. If they
+    differ, a note says so, but the verdict does not change. Exit codes: 0 PASS or IMPROVEMENT,
+    1 REGRESSION or BROKEN (an arm failed), 4 INCONCLUSIVE.
     """
     if rule.tolerance <= rule.margin:
         raise click.UsageError("--tolerance has to be greater than --margin.")

@@ -41,6 +41,10 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
     if few and standard.agreeing < 1:
         return None, too_few
     unit = f" {standard.unit}" if standard.unit else ""
+    elsewhere = f"episodes begin where the reference's cannot: {found.start:.2g}{unit} apart"
+    if _never_followed(standard, found):
+        lost = f"{elsewhere}, and no step could be compared"
+        return False, f"{shape}; {lost}" if shape else lost
     apart, reward = standard.apart(found.observations), standard.apart(found.rewards)
     wrong = [shape] if shape else []
     if found.reused:
@@ -71,7 +75,7 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
     if found.other_limits:
         wrong.append("episodes that reach their time limit end differently from the reference's")
     if found.start > standard.tolerance:
-        wrong.append(f"episodes begin where the reference's cannot: {found.start:.2g}{unit} apart")
+        wrong.append(elsewhere)
     elif (chance := found.p_values.get("start", 1.0)) < LEAST_START_P:
         wrong.append(f"its episodes begin differently from the reference's (p = {chance:.2g})")
     elif (chance := found.p_values.get("automatic start", 1.0)) < LEAST_START_P:
@@ -93,9 +97,17 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
         equal = f"observations {equal}, rewards within {reward:.2g}"
     environments = counted(len(found.observations), "environment")
     each = "" if len(found.observations) == 1 else "each of "
-    ends = f"{counted(found.ends, 'episode')} ended"
+    ends = f"{counted(found.ends, 'episode') if found.ends else 'no episode'} ended"
     ends += f" and {found.within} more within calls of several steps" if found.within else ""
     return True, f"{equal}, in {found.steps:,} steps of {each}{environments}; {ends}"
+
+
+def _never_followed(standard: Standard, found: Agreement) -> bool:
+    """Could the reference not be put into the first states, and is it apart ever since? Then all
+    other differences may follow from that. It happens with observations in another unit."""
+    if found.first_difference != -1 or not found.observations:
+        return False
+    return min(each.median for each in found.observations) > standard.tolerance
 
 
 def _other_shape(shape: Sequence[int]) -> str:

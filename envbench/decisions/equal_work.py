@@ -262,7 +262,12 @@ def _from_a_seed(standard: Standard, found: Agreement, text: str) -> tuple[bool 
         return False, f"{text} (or the task does not repeat with its seed)"
     if found.first_difference == -1:
         return None, "not compared: its environments start otherwise with the same seed"
-    return False, text
+    if found.first_difference is None or found.reused:
+        return False, text
+    where, seed = f"step {found.first_difference + 1}", "although both started from the same seed"
+    if found.begins:
+        return False, f"in {where}, an episode begins differently, {seed}"
+    return False, f"differs from {where} on, {seed}"  # what follows is different because of that
 
 
 def _has_own_loop(cell: Cell) -> bool:

@@ -45,10 +45,9 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
     other_ends = ended != own_ended
     if theirs.truncated is not None and own.truncated is not None:
         other_ends |= ended & own_ended & (theirs.truncated != own.truncated)
-    over = (apart[1:] > standard.tolerance) | (rewards > standard.reward_tolerance)
-    differ = np.flatnonzero(
-        [(apart[0] > standard.tolerance).any(), *(over | other_ends).any(axis=1)]
-    )
+    over = apart > standard.tolerance
+    over[1:] |= (rewards > standard.reward_tolerance) | other_ends
+    differ = np.flatnonzero(over.any(axis=1))
     numbers = [-1, *(range(steps) if own.at is None else own.at)]
     first = np.concatenate([np.ones((1, environments), np.bool_), begins])
     short = np.ones(steps, np.bool_) if own.at is None else np.diff(own.at, prepend=-1) == 1
@@ -75,6 +74,7 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
         in_calls=_finite(apart[1:][shown & ~short[:, None]].max(initial=0.0)),
         start=_finite(apart[first].max()),
         first_difference=int(numbers[differ[0]]) if len(differ) else None,
+        begins=bool(len(differ)) and not (over & ~first)[differ[0]].any(),
         ends=int(own_ended[drawn].sum()),
         reference_ends=int(ended[drawn].sum()),
         other_ends=int(other_ends[drawn].sum()),

@@ -175,6 +175,7 @@ class Agreement(Strict, frozen=True, kw_only=True):
     rounded: bool = False  # the backend's observations have fewer digits than the reference's
     # The first vector step (from 0) over a tolerance; -1: the first observations of all are
     first_difference: Int | None = None
+    begins: bool = False  # is the first difference only where an episode begins?
     ends: Int = 0  # episodes that ended, before the part that leads to the time limit
     reference_ends: Int = 0
     other_ends: Int = 0  # ended on one side only, or by a time limit there only

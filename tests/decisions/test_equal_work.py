@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -52,7 +53,7 @@ def test_every_step_of_every_environment_is_compared() -> None:
     assert compare(standard("mujoco"), trace(), later).first_difference == -1
     assert {each.largest for each in (*same.observations, *same.rewards)} == {0.0}
     assert compared(standard("atari"), same) == (
-        True, "equal exactly, in 1,200 steps of each of 2 environments; 0 episodes ended",
+        True, "equal exactly, in 1,200 steps of each of 2 environments; no episode ended",
     )  # fmt: skip
     own.observations[700, 1, 5] += 3.0
     apart = compare(standard("atari"), predicted, own)
@@ -68,7 +69,7 @@ def test_rewards_that_differ_a_little_are_named_beside_equal_observations() -> N
     assert compared(standard("mujoco"), compare(standard("mujoco"), predicted, own)) == (
         True,
         "observations equal exactly, rewards within 0.003, in 1,200 steps of each of "
-        "2 environments; 0 episodes ended",
+        "2 environments; no episode ended",
     )
 
 
@@ -316,7 +317,7 @@ def test_equal_work_gets_a_tick() -> None:
     verdict = judge(make_verification())
     assert (verdict.badge, verdict.refused, verdict.unequal) == ("✓", False, False)
     assert verdict.audit == "80 frames of 1 environment, counted again by the emulator"
-    assert verdict.lock_step == "equal exactly, in 1,200 steps of 1 environment; 0 episodes ended"
+    assert verdict.lock_step == "equal exactly, in 1,200 steps of 1 environment; no episode ended"
 
 
 def test_a_lock_step_that_ended_early_decides_nothing() -> None:
@@ -559,6 +560,42 @@ def test_where_both_start_from_one_seed_the_task_may_be_the_reason_for_a_differe
         make_verification(cell=own, agreement=make_agreement(3.0), audit=audit, work={})
     )
     assert verdict.lock_step.endswith("(or the task does not repeat with its seed)")
+
+
+def test_where_both_start_from_one_seed_only_the_first_difference_is_named() -> None:
+    own = make_cell("subprocess", env="gym", task="CartPole-v1", frame_skip=1)
+
+    def text(**given: Any) -> str:
+        found = make_agreement(3.0, start=2.0, repeats=True, other_ends=5, ends=9, **given)
+        return judge(make_verification(cell=own, agreement=found, work={})).lock_step
+
+    seed = "although both started from the same seed"
+    assert text(first_difference=3) == f"differs from step 4 on, {seed}"
+    begins = f"in step 31, an episode begins differently, {seed}"
+    assert text(first_difference=30, begins=True) == begins
+
+
+def test_a_first_difference_where_an_episode_begins_is_known() -> None:
+    predicted, own = trace(), trace()
+    for each in (predicted, own):
+        each.ended[699] = True
+    own.observations[700:] += 3.0
+    found = compare(standard("mujoco"), predicted, own)
+    assert (found.first_difference, found.begins) == (700, True)
+    for each in (predicted, own):
+        each.ended[699, 1] = False
+    assert not compare(standard("mujoco"), predicted, own).begins
+
+
+def test_a_reference_that_never_reaches_the_first_states_gives_one_reason() -> None:
+    own = replace(trace(), start=np.full((1, 2, 27), 0.9), observations=trace().observations + 0.9)
+    own.rewards[:] += 1.0
+    found = compare(standard("mujoco"), trace(), own)
+    same, text = compared(standard("mujoco"), found)
+    assert (same, text) == (
+        False,
+        "episodes begin where the reference's cannot: 0.9 apart, and no step could be compared",
+    )  # fmt: skip
 
 
 def test_episodes_that_end_only_within_longer_calls_are_not_enough() -> None:
