@@ -40,8 +40,21 @@ def probability(begun: Array, starts: Array, by: Array | None, first: int | None
     shape = [ks_2samp(a, b).pvalue for a, b in zip(mine.T, theirs.T, strict=True)]
     alike = float(((np.bincount(kinds.ravel()) / len(theirs)) ** 2).sum())
     copied = _copied(mine, by, alike)
-    chances = (fewer + 1) / (DRAWS + 1), len(shape) * min(shape), copied
+    few = max((fewer + 1) / (DRAWS + 1), _equal(theirs, count, count - different))
+    chances = few, len(shape) * min(shape), copied
     return float(min(1.0, *(len(chances) * each for each in chances)))
+
+
+def _equal(theirs: Array, count: int, equal: int) -> float:
+    """Return the probability that so many of ``count`` continuous starts equal another one only
+    because they are rounded to float32: MountainCar's start is one number of 3 million."""
+    import numpy as np
+    from scipy.stats import poisson
+
+    spacing = np.spacing(np.abs(theirs).max(axis=0).astype(np.float32)).astype(np.float64)
+    values = np.maximum(1.0, np.ptp(theirs, axis=0) / spacing)
+    pairs = count * (count - 1) / 2
+    return float(poisson.sf(equal - 1, pairs / np.exp(np.log(values).sum())))
 
 
 def _copied(starts: Array, by: Array | None, alike: float) -> float:

@@ -79,7 +79,8 @@ class Protocol(Strict, frozen=True, kw_only=True):
 
     ``measured_s`` is the measured time of one trial. ``calls``, if not None, replaces it: the
     vector steps of a trial or, in a plan, of a cell over all its trials (``--total-step``).
-    ``after`` has the seconds for each other quantity, which has slices of its own after the steps.
+    ``after`` has the seconds for each other quantity, which has slices of its own after the steps
+    (``short_calls``: between two slices of steps).
     ``results``: keep checksums of what each slice's last step returned.
     """
 

@@ -32,8 +32,8 @@ class TrialResult(Strict, frozen=True, kw_only=True):
     ``stopped_ns``: the part of each of its ``times`` in which it was stopped while another trial of
     the block started. ``latency``: the nanoseconds of single vector steps, to three significant
     digits. ``returns``: of an asynchronous backend. ``resets``: slices in which all environments
-    were reset repeatedly. ``short_calls``, of a plugin: slices of steps in ``calls`` of ``run``
-    that make a few each.
+    were reset repeatedly. ``short_calls``, of a plugin: steps between two slices, in ``calls`` of
+    ``run`` of one step each.
 
     ``results``, of an arm of ``check``: checksums of what the last step of each slice returned
     (observations, rewards, terminated, truncated); empty if that is not comparable. Older records

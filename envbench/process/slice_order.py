@@ -24,7 +24,7 @@ MOST_RESETS = 10_000  # per slice
 LONGEST_LEAD_S = 5.0  # to reach the step of the other worker of a pair
 LEAD_SHARE = 0.03  # of a slice: the longest lead-in, unless the programme wants more
 # per worker, in this order
-SLICES_AFTER: dict[Other, int] = {"latency": 4, "returns": 1, "reset": 2, "short_calls": 2}
+SLICES_AFTER: dict[Other, int] = {"latency": 4, "returns": 1, "reset": 2}
 
 
 class NotOrdered(Exception):

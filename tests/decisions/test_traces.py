@@ -396,6 +396,20 @@ def test_environments_that_begin_alike_are_found_if_one_is_some_episodes_ahead(a
     assert starts.probability(np.concatenate([shared, apart]), usual, by, None) > 0.001
 
 
+def test_two_equal_starts_are_chance_where_a_start_is_one_rounded_number() -> None:
+    """MountainCar begins at one float32 number from -0.6 to -0.4: in about one of a thousand
+    verifications, two of 68 are equal."""
+    chance = np.random.default_rng(1)
+    one = [chance.uniform(-0.6, -0.4, (count, 1)).astype(np.float32) for count in (68, 100)]
+    four = [chance.uniform(-0.05, 0.05, (count, 4)).astype(np.float32) for count in (68, 100)]
+    for (mine, usual), once in ((one, 0.001), (four, 0.0)):
+        mine[5] = mine[9]
+        assert starts.probability(mine, usual, None, None) > once
+        assert (starts.probability(mine, usual, None, None) < 1e-4) is (once == 0.0)
+        mine[15] = mine[19]
+        assert starts.probability(mine, usual, None, None) < 1e-4
+
+
 # ---------------------------------------------------------------- fewer digits
 
 

@@ -94,7 +94,8 @@ class Worker:
         from envbench_worker.after_steps import histogram
         from envbench_worker.measure import Meter
 
-        spot = self.spot_check() if self.job["spot"] else None
+        timed = self.job["follows_by"] and "short_calls" in self.job["protocol"]["after"]
+        spot = self.spot_check() if self.job["spot"] or timed else None
         adapter = self.adapter
         self.meter = meter = Meter(adapter, self.job["protocol"], self.emit)
         meter.spot = spot
@@ -111,7 +112,7 @@ class Worker:
             meter.take_turns(orders)
         else:
             meter.measure()
-        load = meter.load()
+        load, memory = meter.load(), None if spot is None else spot.memory_before
         self.times["warmup_ns"] = sum(meter.warmup.ns)
         self.times["measured_ns"] = sum(meter.measured.ns)
         reply = {
@@ -125,7 +126,7 @@ class Worker:
             "returns": meter.returns,
             "results": meter.results,
             "steady": steady,
-            "peak_memory_bytes": sensors.tree_peak_memory(os.getpid()),
+            "peak_memory_bytes": memory or sensors.tree_peak_memory(os.getpid()),
             "peak_gpu_memory_bytes": adapter.gpu_memory(),
             "load": load,
             "facts": facts_of(adapter),

@@ -38,7 +38,10 @@ def bank(space: Any, numenv: int, seed: int, source: str, batched_space: Any = N
     rng = np.random.default_rng(seed)
     if not (_is_discrete(space) or _is_bounded_box(space)):
         if batched_space is None:
-            raise TypeError("cannot draw actions of {} without the batched space".format(space))
+            raise TypeError(
+                "cannot draw actions of {}: pass the action space of a vector env, "
+                "`actions.of_job(space, job, batched_space)`".format(space)
+            )
         batched_space.seed(seed)
         length = 1 if source == "constant" else BATCHES // 4
         return [batched_space.sample() for _ in range(length)]

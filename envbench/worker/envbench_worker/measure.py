@@ -41,7 +41,7 @@ class Meter:
         self.warmup = Windows()
         self.measured = Windows()
         self.resets = Windows()  # slices of resets
-        self.short_calls = Windows()  # slices of steps in calls of one each
+        self.short_calls = Windows()  # steps in calls of one each, which a SpotCheck makes
         self.latency: Counter[int] = Counter()  # nanoseconds of single vector steps
         self.returns: Optional[Dict[str, Any]] = None
         self.results: List[List[int]] = []  # checksums per measured slice, if the protocol asks
@@ -61,7 +61,6 @@ class Meter:
             "latency_ms": self._time_steps,
             "returns_ms": self._note_returns,
             "reset_ms": self._reset_for,
-            "short_calls_ms": self._step_in_short_calls,
         }
 
     def first_step(self) -> int:
@@ -121,7 +120,8 @@ class Meter:
             while self._last < end:
                 self.run_window("measure", self.measured, calls)
         for other, seconds in self.protocol["after"].items():
-            self._measure_other(other + "_ms", 1000 * seconds)
+            if other + "_ms" in self._others:  # not those of a SpotCheck
+                self._measure_other(other + "_ms", 1000 * seconds)
 
     def _begin(self) -> None:
         self._warm = len(self.warmup.ns)
@@ -143,9 +143,9 @@ class Meter:
         ``step N``: N vector steps, a measured window. ``reset N``: reset all environments N times.
         ``lead N``: N vector steps before the next slice, to refill the caches after a switch. They
         are recorded as a window of the warm-up and do not affect a rate. They send no event: it
-        would take CPU time from the slice that follows. ``latency_ms N``, ``returns_ms N``,
-        ``reset_ms N`` and ``short_calls_ms N``: about N ms of another quantity, after all ``step``
-        orders. Any other word raises ``ValueError``.
+        would take CPU time from the slice that follows. ``latency_ms N``, ``returns_ms N``
+        and ``reset_ms N``: about N ms of another quantity, after all ``step`` orders. Any other
+        word raises ``ValueError``.
         """
         self.sensors.per_slice = True
         self._begin()
@@ -235,31 +235,6 @@ class Meter:
         made = Counts(len(ids) * job.numenv, 0)
         self._tell("measure", self._last - start, len(ids), made)
 
-    def _step_in_short_calls(self, seconds: float) -> None:
-        """Step as a comparison does: one step per call, with a new iterator over the actions, whose
-        result is then asked for. An adapter that leaves out work in long calls is slower in these.
-
-        A result that is not there at once is a part of its step. What an honest adapter needs to
-        return it is not: the second request shows how long that takes.
-        """
-        bank = shuffled(self._bank)
-        until = self._last + PATIENCE * seconds * 1e9
-        made: List[Counts] = []
-        took = 0
-        while not made or (took < seconds * 1e9 and self._last < until):
-            self._give(from_batch(bank, len(made)) if bank else None)
-            start = clock()
-            made.append(self.adapter.run(1))
-            ran = clock()
-            self.adapter.last()
-            first = clock()
-            self.adapter.last()
-            self._last = clock()
-            took += ran - start + max(0, first - ran - (self._last - first))
-        counts = Counts(sum(each.steps for each in made), sum(each.resets for each in made))
-        self._keep(self.short_calls, self._last - took, len(made), counts)
-        self._tell("measure", took, len(made), counts)
-
     def _reset_for(self, seconds: float) -> None:
         """Reset all environments at least once, each time after a vector step that is not timed: a
         learner never resets them twice in a row."""
@@ -288,6 +263,12 @@ class Meter:
         if known:
             self._keep(self.resets, self._last - took, len(made), Counts(0, sum(known)))
         self._tell("measure", took, len(made), Counts(0, sum(known)))
+
+    def keep_short_calls(self, took: int, made: List[Counts]) -> None:
+        """Record steps in calls of one each, which took that many nanoseconds."""
+        self._last = clock()
+        counts = Counts(sum(each.steps for each in made), sum(each.resets for each in made))
+        self._keep(self.short_calls, self._last - took, len(made), counts)
 
     def _calibrate(self) -> int:
         """Double the calls per window until one is long enough to extrapolate from. Return the
@@ -337,7 +318,8 @@ class Meter:
 
     def _keep(self, windows: Windows, start: int, calls: int, counts: Counts) -> None:
         ns = self._last - start
-        reason = invalidity(self.sensors.window(windows is not self.warmup), ns)
+        slices = windows is self.measured or windows is self.resets
+        reason = invalidity(self.sensors.window(slices), ns)
         if reason:
             windows.invalid[str(len(windows.ns))] = reason
         # A lead-in comes between measured windows, but is recorded in the warm-up's columns.

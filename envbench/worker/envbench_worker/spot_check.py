@@ -1,23 +1,27 @@
 """Mode measure: checks of a measured process, outside its slices.
 
 Some of its vector steps are saved for the reference to follow, and the results of a few slices have
-to be there at once. The adapter is not told.
+to be there at once. A plugin's steps are timed there, too, to be compared with its slices. It makes
+such steps in each process, and they are followed in one of them. The adapter is not told.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
+import os
 import time
 from copy import deepcopy
 from random import random
 from typing import Any, Dict, List, Optional
 
 from envbench_worker import trace_parts, traces
-from envbench_worker.contract import Adapter, ImpossibleFigure, Trace
+from envbench_worker.contract import MOST_TRACED, Adapter, Counts, ImpossibleFigure, Trace
+from envbench_worker.sensors import tree_peak_memory
 
 REPLAYED = 200_000  # steps of environments that the reference makes again, at most
 LONGEST_NS = 5e9  # a longer check at the end might be taken for a hang
+MOST_TIMED, MOST_BYTES = 20_000, 2**24  # steps of environments, and of their observations
 LOOKS = 5  # slices after which the results have to be there at once
 LATE_SHARE, LATE_NS = 0.05, 2_000_000  # of a slice, and at least: results that took longer are late
 
@@ -33,18 +37,26 @@ class SpotCheck:
     environments are. If the reference cannot be put into the middle of an episode, it follows the
     next ones; or, where both only start from the same seed, all steps since then.
 
-    ``by``: it is made after this many vector steps, or earlier.
+    Each of a plugin's processes makes such steps between two slices, for ``timed_s`` seconds, but
+    only those of one process are saved. If the adapter left out work in long calls, these steps
+    would be slower. If it left out work here, too, the reference would differ.
+
+    ``by``: it is made after this many vector steps, or earlier. ``memory_before``: the peak memory
+    before the steps between two slices, which are kept in memory.
     """
 
     def __init__(self, job: Dict[str, Any], folder: str, own: bool) -> None:
         """``own``: the adapter is envbench's, not a plugin's."""
         self.job, self.folder = job, folder
-        self.steps, self.midway = int(job["spot"]), bool(job["midway"])
+        self.steps, self.midway = int(job["spot"]), bool(job["midway"])  # no steps: none is saved
+        self.timed_s = float((job["protocol"].get("after") or {}).get("short_calls", 0.0))
         self.by_state = job["follows_by"] == "state"
         self.plugin = self.by_state and not own
         self.share = 0.5 * self.midway  # the chance that it goes on where the environments are
         self.waits = False  # does it come between two slices?
+        self.saves = False  # are the steps between two slices saved?
         self.by = math.inf
+        self.memory_before: Optional[int] = None
         self.first: Any = None  # the first observations, where steps are made again from a seed
         whole = (job["protocol"].get("measured_s") or 0.0) * 1e9
         self.at = random() * whole  # after this many measured nanoseconds
@@ -56,17 +68,25 @@ class SpotCheck:
         """Decide if the check waits. Otherwise return its steps, made before the first timed one,
         to ``save``. Any exception: the adapter cannot be followed, and its environments have to be
         made anew."""
-        if self.plugin and (self.midway or adapter.begins_anew):
-            self.share = 1.0
-        first = adapter.first_observations
+        first, waits = adapter.first_observations, False
         if not self.by_state and first is not None:
             self.first = deepcopy(first)  # the adapter may use the array again
-            self.waits, self.by = True, (1 + random()) / 2 * REPLAYED / self.job["numenv"]
+            waits, self.by = True, (1 + random()) / 2 * REPLAYED / self.job["numenv"]
         elif self.by_state:
-            self.waits = trace_parts.waits(adapter, self.midway, max(0.5, self.share))
-        if self.waits:
+            self.share = self._share(adapter) if self.plugin else self.share
+            chance = 1.0 if self.plugin else max(0.5, self.share)
+            waits = trace_parts.waits(adapter, self.midway, chance)
+        self.waits = waits or (self.timed_s > 0 and first is not None)
+        self.saves = waits and self.steps > 0
+        if waits or not self.steps:
             return None
         return traces.lock_steps(adapter, self.steps, several=self.by_state)
+
+    def _share(self, adapter: Adapter) -> float:
+        """Of a plugin. Steps that are timed have to be steps that can be followed."""
+        if self.midway or not adapter.begins_anew:
+            return 1.0
+        return 0.5 if self.steps else 0.0
 
     def between_slices(self, meter: Any) -> None:
         """Do what is due after the latest slice of the meter."""
@@ -82,23 +102,48 @@ class SpotCheck:
         """Make the check, if it still waits. No slice and no load contains it."""
         if self.waits:
             self.waits = False
+            self.memory_before = tree_peak_memory(os.getpid())
             meter.sensors.leave_out(lambda: self._make(meter))
 
     def _make(self, meter: Any) -> None:
         with contextlib.suppress(Exception):  # then there is no check
-            self.save(meter.adapter, self._later(meter))
+            trace = self._later(meter)
+            if self.saves:
+                self.save(meter.adapter, trace)
 
     def _later(self, meter: Any) -> Optional[Trace]:
-        pace = max(1.0, meter.ns_per_call())
-        fitting = max(2, min(self.steps, int(LONGEST_NS / pace)))
+        adapter, pace = meter.adapter, max(1.0, meter.ns_per_call())
+        calls = max(2, min(self.steps, int(LONGEST_NS / pace)), self._in_time(adapter, pace))
+        times: List[int] = []
+        made: List[Counts] = []
+
+        def note(ns: int, counts: Counts) -> None:
+            times.append(ns)
+            made.append(counts)
+
+        meter.sensors.window()
+        clocked = note if self.timed_s else None
         if self.by_state:
-            return trace_parts.later(meter.adapter, fitting, self.share)
-        return trace_parts.since_start(meter.adapter, self.first, meter.batches_so_far(), fitting)
+            trace = trace_parts.later(adapter, calls, self.share, clocked)
+        else:
+            so_far = meter.batches_so_far()
+            trace = trace_parts.since_start(adapter, self.first, so_far, calls, clocked)
+        if made:
+            meter.keep_short_calls(sum(times), made)
+        return trace
+
+    def _in_time(self, adapter: Adapter, pace: float) -> int:
+        """How many vector steps last ``timed_s``, but no more than a trace should have."""
+        numenv = int(self.job["numenv"])
+        traced = min(numenv, MOST_TRACED)
+        size = int(adapter.first_observations.nbytes) * traced // numenv
+        most = min(MOST_TIMED // traced, MOST_BYTES // max(1, size))
+        return min(int(self.timed_s * 1e9 / pace), most)
 
     def save(self, adapter: Adapter, trace: Optional[Trace]) -> None:
         """Write the steps for the reference, if there are any; a plugin's with more starts."""
         if trace is not None and self.plugin:
-            trace = trace_parts.with_starts(adapter, trace, self.midway)
+            trace = trace_parts.with_starts(adapter, trace, self.midway, self.saves)
         if trace is not None:
             traces.save(trace, self.folder)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from envbench_worker.audit import Emit
 from envbench_worker.contract import Adapter, Trace, named
-from envbench_worker.traces import Choose, drawn, lock_steps
+from envbench_worker.traces import Choose, Note, drawn, lock_steps
 
 LATER = 5  # after the audit, one more step is compared for this many lock-steps
 STARTS = 12  # short parts after these, each with a start of all environments
@@ -32,27 +32,35 @@ def waits(adapter: Adapter, midway: bool, share: float = 0.5) -> bool:
     return adapter.first_observations is not None and able and SystemRandom().random() < share
 
 
-def later(adapter: Adapter, calls: int, share: float) -> Optional[Trace]:
+def later(
+    adapter: Adapter, calls: int, share: float, note: Optional[Note] = None
+) -> Optional[Trace]:
     """Make lock-steps between two slices: after a reset of all environments, or from where they
     are. Chance decides, if both are possible. None: neither is. ``share``: the chance that they
     continue where they are."""
     begun = _begun(adapter) if SystemRandom().random() >= share else None
-    if begun is None and share:
-        return _going_on(adapter, calls)  # not after a reset: `last` is of a step before it
-    return lock_steps(adapter, calls, several=True) if begun else None
+    if begun is None and share:  # not after a reset: `last` is of a step before it
+        return _going_on(adapter, calls, note=note)
+    return lock_steps(adapter, calls, several=True, note=note) if begun else None
 
 
 def _going_on(
-    adapter: Adapter, calls: int, columns: Any = None, emit: Optional[Emit] = None
+    adapter: Adapter,
+    calls: int,
+    columns: Any = None,
+    emit: Optional[Emit] = None,
+    note: Optional[Note] = None,
 ) -> Optional[Trace]:
     """Make lock-steps from where the environments are. None: that is not known."""
     arrays = adapter.last()
     if arrays is None:
         return None
-    return lock_steps(adapter, calls, columns=columns, emit=emit, start=arrays[:4])
+    return lock_steps(adapter, calls, columns=columns, emit=emit, start=arrays[:4], note=note)
 
 
-def since_start(adapter: Adapter, first: Any, batches: List[Any], calls: int) -> Optional[Trace]:
+def since_start(
+    adapter: Adapter, first: Any, batches: List[Any], calls: int, note: Optional[Note] = None
+) -> Optional[Trace]:
     """Return a trace with one row for all steps so far, and then lock-steps. The reference makes
     all of them from the same seed. ``first``: the environments' first observations. ``batches``:
     what each step so far got. None: the results of the latest step are not known."""
@@ -73,7 +81,7 @@ def since_start(adapter: Adapter, first: Any, batches: List[Any], calls: int) ->
         truncated=truncated & ~terminated,
         by_run=True,
     )
-    more = lock_steps(adapter, calls, columns=columns, start=arrays[:4])
+    more = lock_steps(adapter, calls, columns=columns, start=arrays[:4], note=note)
     return None if more is None else joined(so_far, more, "")
 
 
@@ -187,14 +195,14 @@ def with_later(adapter: Adapter, trace: Trace, emit: Emit, amount: Dict[str, Any
     return trace
 
 
-def with_starts(adapter: Adapter, trace: Trace, midway: bool) -> Optional[Trace]:
+def with_starts(adapter: Adapter, trace: Trace, midway: bool, between: bool) -> Optional[Trace]:
     """Return the trace with short parts, each after a reset of all environments, until it has
-    ``SPOT_STARTS`` of these starts or the time is up. If the trace begins without a reset, it first
-    gets starts after the end of an episode, and the first of these parts is as long as the trace
-    was: it has calls of several steps. ``midway``: as in ``with_automatic``. None: a reset shows no
-    first observations."""
+    ``SPOT_STARTS`` of these starts or the time is up. ``between``: it was made between two slices.
+    Then it first gets starts after the end of an episode, and the first of these parts is as long
+    as the trace was: it has calls of several steps. ``midway``: as in ``with_automatic``. None: a
+    reset shows no first observations."""
     parts = [SPOT_PART for _ in range(0, SPOT_STARTS, adapter.job.numenv)]
-    if trace.over is not None:
+    if between:
         parts[0] = len(trace.actions)
         trace = with_automatic(adapter, trace, midway)
         if _begun(adapter) is False:

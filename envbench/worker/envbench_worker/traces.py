@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from itertools import cycle, islice
 from random import Random, SystemRandom
 from typing import Any, Callable, List, Optional, Tuple
@@ -11,12 +12,14 @@ import numpy as np
 
 from envbench_worker.after_steps import call_lengths
 from envbench_worker.audit import Emit, progress
-from envbench_worker.contract import MOST_TRACED, Adapter, Job, Trace, from_batch, shuffled
+from envbench_worker.contract import MOST_TRACED, Adapter, Counts, Job, Trace, from_batch, shuffled
 
 MOST_BYTES = 64 * 2**20  # of a trace's file
 HELD = 16  # arrays of observations that are held until the end of the lock-steps
 
 Choose = Callable[[Any, Any], Any]  # actions, from the latest observations and a batch of the bank
+Note = Callable[[int, Counts], None]  # of one vector step: its nanoseconds, and what it made
+clock = time.perf_counter_ns
 
 
 def lock_steps(
@@ -27,6 +30,7 @@ def lock_steps(
     emit: Optional[Emit] = None,
     choose: Optional[Choose] = None,
     start: Optional[List[Any]] = None,
+    note: Optional[Note] = None,
 ) -> Optional[Trace]:
     """What ``calls`` batches of the adapter's bank gave, in a random order, or what ``choose`` made
     of them. None: it cannot be driven.
@@ -34,6 +38,9 @@ def lock_steps(
     Where the adapter has ``last``, its ``run`` makes the steps: what is timed is what is compared.
     Each call makes one. ``several``: a few calls, drawn at random, make more. ``emit`` tells the
     controller of each call. ``start``: what the latest step returned, if no reset came after it.
+    ``note`` gets the nanoseconds of each call of one step. A result that is not there at once is a
+    part of its step. What an honest adapter needs to return it is not: the second request shows how
+    long that takes.
     """
     first = adapter.first_observations if start is None else start[0]
     if first is None:
@@ -60,13 +67,19 @@ def lock_steps(
         else:
             batches[made] = choose(held[-1][1], batches[made])
             adapter.batches = from_batch(batches, made)
+        started = clock()
         counts = adapter.run(stride)
-        if emit is not None:
-            emit(progress(stride, counts))
-        adapter.last()  # twice, as in short calls of a measurement, which have to look like these
+        ran = clock()
+        adapter.last()
+        first_time = clock() - ran
         found = adapter.last()
+        second_time = clock() - ran - first_time
         if found is None:
             return None
+        if note is not None and stride == 1:
+            note(ran - started + max(0, first_time - second_time), counts)
+        if emit is not None:
+            emit(progress(stride, counts))
         reused = reused or overwritten([*held[-1:], *outcomes_held])
         if (made + 1) % max(1, calls // HELD):  # a ring of arrays is overwritten later
             held.pop()

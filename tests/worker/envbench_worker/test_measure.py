@@ -65,6 +65,9 @@ class Clocked:
     def resume(self) -> None:
         pass
 
+    def reset(self) -> None:
+        return None
+
     def run(self, calls: int) -> Any:
         for _ in range(calls):
             self.now += self.call_ns(self.made)
@@ -308,7 +311,7 @@ def test_a_spot_check_that_waits_comes_before_other_quantities(
     made, adapter = warm(worker, monkeypatch)
     told: list[int] = []
     with_check(worker, made, lambda made: told.append(adapter.made))
-    made.take_turns([("step", 20), ("step", 20), ("short_calls_ms", 5)])
+    made.take_turns([("step", 20), ("step", 20), ("reset_ms", 5)])
     assert told == [made.calls]
 
 

@@ -1,0 +1,171 @@
+"""The steps that a spot check makes between two slices, and the time of a plugin's."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from envbench.process.code_hash import WORKER_PATH
+
+MS = 1_000_000
+STEP = MS // 10
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The worker's modules, imported into this process as the worker imports them."""
+    monkeypatch.syspath_prepend(WORKER_PATH)
+    import envbench_worker.measure
+    import envbench_worker.spot_check
+
+    yield envbench_worker
+    for name in [name for name in sys.modules if name.startswith("envbench_")]:
+        del sys.modules[name]
+
+
+class Plugin:
+    """A plugin of two environments on a virtual clock. A vector step takes ``STEP``."""
+
+    first_calls = 1
+    begins_anew = True
+
+    def __init__(self, worker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        from envbench_worker.contract import Counts
+
+        self.counts, self.now, self.made = Counts, 0, 0
+        self.job = SimpleNamespace(numenv=2, env_instances=2, observed=None, together=False, seed=0)
+        self.bank = [np.zeros((2, 1)) for _ in range(7)]
+        self.first_observations = np.zeros((2, 3))
+        self.lengths: list[int] = []
+        for module in (worker.measure, worker.spot_check, worker.traces):
+            monkeypatch.setattr(module, "clock", lambda: self.now)
+
+    def compile(self) -> None:
+        pass
+
+    prepare = resume = compile
+
+    def gpu_memory(self) -> None:
+        return None
+
+    def facts(self) -> dict[str, Any]:
+        return {"autoreset": "same-step"}
+
+    def run(self, calls: int) -> Any:
+        self.lengths.append(calls)
+        self.made += calls
+        self.now += self.cost(calls)
+        return self.counts(2 * calls, 0)
+
+    def cost(self, calls: int) -> int:
+        return calls * STEP
+
+    def last(self) -> list[Any]:
+        ends = np.zeros(2, np.bool_)
+        return [np.full((2, 3), float(self.made)), np.ones(2), ends, ends.copy()]
+
+    def reset(self) -> int:
+        self.lengths.append(0)
+        self.first_observations = np.zeros((2, 3))
+        return 2
+
+
+def measured(worker: Any, adapter: Plugin, folder: Path, spot: int = 0, **job: Any) -> Any:
+    """Four slices of 100 steps, the check somewhere between them."""
+    protocol = {
+        "window_s": 0.01, "warmup_min_s": 0.01, "warmup_max_s": 0.02, "measured_s": 0.04,
+        "calls": None, "after": {"short_calls": 0.2}, "results": False,
+    }  # fmt: skip
+    job = {"spot": spot, "midway": True, "follows_by": "state", "numenv": 2, **job}
+    check = worker.spot_check.SpotCheck({**job, "protocol": protocol}, str(folder), own=False)
+    check.save(adapter, check.begin(adapter))
+    made = worker.measure.Meter(adapter, protocol, lambda event: None)
+    made.spot = check
+    made.first_step()
+    made.warm_up()
+    adapter.lengths.clear()
+    made.take_turns([("step", 100)] * 4 + [("reset_ms", 1)])
+    return made
+
+
+def test_each_process_of_a_plugin_times_calls_of_one_step_between_two_slices(
+    worker: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    adapter = Plugin(worker, monkeypatch)
+    made = measured(worker, adapter, tmp_path)
+    assert made.short_calls.calls == [2_000]
+    assert made.short_calls.steps == [4_000]
+    assert made.short_calls.ns == [200 * MS]
+    assert made.measured.ns == [10 * MS] * 4
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_process_that_is_followed_makes_the_same_calls_and_saves_them(
+    worker: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    adapter = Plugin(worker, monkeypatch)
+    monkeypatch.setattr(worker.trace_parts, "AUTOMATIC_S", 0.0)
+    made = measured(worker, adapter, tmp_path, spot=60)
+    assert (made.short_calls.calls, made.short_calls.ns) == ([2_000], [200 * MS])
+    with np.load(tmp_path / "trace.npz") as trace:
+        assert len(trace["actions"]) >= 2_000
+
+
+def test_where_no_state_can_be_set_the_timed_steps_follow_a_reset(
+    worker: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """There the reference can follow no others."""
+    adapter = Plugin(worker, monkeypatch)
+    made = measured(worker, adapter, tmp_path, midway=False)
+    between = adapter.lengths[adapter.lengths.index(0) :]  # from the first reset on
+    assert between[1] < 100
+    assert 200 < made.short_calls.calls[0] < 2_000  # the others are calls of several steps
+    assert made.short_calls.ns[0] == made.short_calls.calls[0] * STEP
+
+
+def test_long_calls_that_leave_out_steps_are_faster_than_the_timed_ones(
+    worker: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class LeavesOut(Plugin):
+        def cost(self, calls: int) -> int:
+            return calls * STEP // (5 if calls > 40 else 1)
+
+    made = measured(worker, LeavesOut(worker, monkeypatch), tmp_path)
+    assert made.measured.ns == [2 * MS] * 4
+    (ns,), (calls,) = made.short_calls.ns, made.short_calls.calls
+    assert ns == calls * STEP
+
+
+def test_a_step_that_is_made_when_its_result_is_asked_for_counts_and_a_slow_answer_does_not(
+    worker: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Lazy(Plugin):
+        asked = 0
+
+        def last(self) -> list[Any]:
+            self.now += MS // 2 if self.asked == self.made else 2 * MS + MS // 2  # its work, once
+            self.asked = self.made
+            return super().last()
+
+    adapter = Lazy(worker, monkeypatch)
+    monkeypatch.setattr(worker.spot_check, "LATE_NS", 10 * MS)
+    made = measured(worker, adapter, tmp_path)
+    (ns,), (calls,) = made.short_calls.ns, made.short_calls.calls
+    assert ns == calls * (STEP + 2 * MS)
+
+
+def test_a_fast_plugin_makes_no_more_timed_steps_than_a_reference_can_follow(
+    worker: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Fast(Plugin):
+        def cost(self, calls: int) -> int:
+            return calls * STEP // 100
+
+    made = measured(worker, Fast(worker, monkeypatch), tmp_path)
+    assert made.short_calls.calls == [worker.spot_check.MOST_TIMED // 2]
