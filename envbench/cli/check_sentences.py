@@ -22,7 +22,7 @@ def sentences(plan: Plan, verdicts: Sequence[CellVerdict]) -> list[str]:
     for each in verdicts:
         name = _place(each.cell)
         if each.stages and (len(verdicts) == 1 or each.verdict != "PASS"):
-            other = ", and its results differ (see below)" if each.different else ""
+            other = ", and its results differ (see below)" if each.differing else ""
             made.append(f"{name}: {_found(each)}{other}.")
         other_pace = each.verdict == "IMPROVEMENT" or {"steps", "all steps"} & {*each.slower}
         if other_pace and each.resets * OFTEN > each.steps:
@@ -31,18 +31,17 @@ def sentences(plan: Plan, verdicts: Sequence[CellVerdict]) -> list[str]:
                 f"{counted(each.resets, 'episode')}. So a change in `step` or `reset` alone is a "
                 "different percentage."
             )
-        if each.different and plan.sides_are_one:
+        if each.differing and plan.sides_are_one:
             made.append(
-                f"{name}: the results of both sides differ at the end of {each.different:,} of the "
-                f"{each.compared:,} slices, although they are the same code: the task is not "
-                "reproducible by its seed."
+                f"{name}: the results of both sides differ {_where(each)}, although they are the "
+                "same code: the task is not reproducible by its seed."
             )
-        elif each.different:
+        elif each.differing:
             made.append(
                 f"{name}: the candidate's {listed(each.differing)} differ from the baseline's "
-                f"at the end of {each.different:,} of the {each.compared:,} slices, with the same "
-                "seed and actions. Either it does other work (perhaps its engine has another "
-                "version, which it does not report), or the task is not reproducible by its seed."
+                f"{_where(each)}, with the same seed and actions. Either it does other work "
+                "(perhaps its engine has another version, which it does not report), or the task "
+                "is not reproducible by its seed."
             )
         if len(each.stages) == 2 and each.verdict != "REGRESSION":
             made.append(f"{name}: {_not_repeated(*each.stages)}")
@@ -126,6 +125,16 @@ def work(found: CellVerdict) -> str:
     """Do both arms the same work?"""
     if not found.compared:
         return ": ".join(filter(None, ["work not compared", " and ".join(found.engines)]))
-    if found.different:
-        return f"other results at the end of {found.different:,} of {found.compared:,} slices"
-    return f"equal results after each of {found.compared:,} slices"
+    if found.differing:
+        return f"other results {_where(found)}"
+    more = f" and in each of {found.each_step:,} more steps" if found.each_step else ""
+    return f"equal results after each of {found.compared:,} slices{more}"
+
+
+def _where(found: CellVerdict) -> str:
+    """Where the results differ."""
+    slices = f"at the end of {found.different:,} of {found.compared:,} slices"
+    parts = f"in {found.parts_different:,} of {counted(found.parts, 'part')}"
+    parts += " in which each step was compared"
+    places = [slices if found.different else "", parts if found.parts_different else ""]
+    return " and ".join(filter(None, places))

@@ -160,7 +160,8 @@ def document(
             {
                 **fields(each.cell, IDENTITY),
                 **fields(each, "verdict slower stages failures steps resets"),
-                **fields(each, "compared different differing engines"),
+                **fields(each, "compared different parts parts_different each_step"),
+                **fields(each, "differing engines"),
                 "invalid": each.invalid,
             }
             for each in verdicts

@@ -225,13 +225,14 @@ def _json(found: Comparison) -> dict[str, Any]:
     return {
         "cells": [
             {
-                "a": cell_json(pair.first.summary, pair.first.session, doubt=pair.first.doubt),
-                "b": cell_json(pair.second.summary, pair.second.session, doubt=pair.second.doubt),
+                "a": cell_json(first.summary, first.session, first, badge=first.badge),
+                "b": cell_json(second.summary, second.session, second, badge=second.badge),
                 **fields(pair, "ratio interval verdict kernel_ratio"),
                 "not_comparable": pair.unlike,
                 "notes": pair.notes,
             }
             for pair in found.pairs
+            for first, second in [(pair.first, pair.second)]
         ],
         "geometric_mean": found.geometric_mean,
         "geometric_mean_interval": found.mean_interval,

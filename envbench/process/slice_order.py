@@ -21,6 +21,7 @@ FEWEST_MIXED, MOST_MIXED = 4, 10_000  # slices per worker in a random order
 FEWEST_SLICES = 10  # per worker, if one slice is longer than it was meant to be
 FEWEST_RESET_SLICES = 4
 MOST_RESETS = 10_000  # per slice
+EACH = 20  # times as many steps as a slice has, of which each is compared
 LONGEST_LEAD_S = 5.0  # to reach the step of the other worker of a pair
 LEAD_SHARE = 0.03  # of a slice: the longest lead-in, unless the programme wants more
 # per worker, in this order
@@ -35,9 +36,10 @@ class Slice(NamedTuple):
     """A slice of a worker (its index). ``calls``: None if the worker's speed decides it.
 
     ``ms``: of another quantity than steps. The worker itself decides how much fits into that time.
+    ``each``: steps that are not timed, to compare what each of them returns.
     """
 
-    kind: Literal["step"] | Other
+    kind: Literal["step", "each"] | Other
     worker: int
     calls: int | None = None
     ms: int | None = None
@@ -48,7 +50,12 @@ class SliceOrder:
 
     def __init__(self, programme: Programme, jobs: Sequence[Job]) -> None:
         self.steps = [Slice("step", index) for index in programme.turns]
-        self.others = [Slice("reset", index) for index in programme.reset_turns]  # after the steps
+        # After the steps
+        looked_at = [i for i, job in enumerate(jobs) if job.protocol.results]
+        self.others = [
+            *(Slice("each", index) for index in looked_at),
+            *(Slice("reset", index) for index in programme.reset_turns),
+        ]
         self.programme = programme
         self.jobs = jobs
         self.count = len(jobs)
@@ -211,6 +218,8 @@ class SliceOrder:
 
     def order(self, due: Slice) -> str:
         """The order for a slice of steps, with its lead-in if there is one."""
+        if due.kind == "each":
+            return f"each {EACH * self.calls(due.worker)}\n"
         lead_in = self.lead_in(due.worker)
         lead = f"lead {lead_in}\n" if lead_in else ""
         if due.ms is not None:
@@ -235,7 +244,7 @@ class SliceOrder:
                 self.calls_made[index] += window.calls
             elif due.ms is not None and not window.steps + window.resets:
                 self.lacking.add((index, due.kind))
-            elif due.ms is None and not self.resets:
+            elif due.kind == "reset" and due.ms is None and not self.resets:
                 self._size_reset_slices(window)
             self.next += 1
             self._skip()
@@ -265,9 +274,10 @@ class SliceOrder:
 
     def _size_reset_slices(self, window: WindowEnded) -> None:
         """Set the resets per slice and the number of slices by the time of the first reset."""
+        first = self.next - len(self.steps)
         if not window.resets:  # the library has no reset for all environments
-            self.others = self.others[:1]
+            self.others = self.others[: first + 1]
             return
         self.resets = min(max(1, round(self.slice_ns / max(1, window.ns))), MOST_RESETS)
-        count = self._fitting(self.others, window.ns, FEWEST_RESET_SLICES)
-        self.others = self.others[:count]
+        count = self._fitting(self.others[first:], window.ns, FEWEST_RESET_SLICES)
+        self.others = self.others[: first + count]

@@ -26,11 +26,17 @@ _FORMULA = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")  # a spreadsheet's, also in
 
 
 def cell_json(
-    summary: Summary, session: Session, *, other_hardware: bool = False, doubt: str = ""
+    summary: Summary,
+    session: Session,
+    found: Measured | None,
+    *,
+    badge: str,
+    other_hardware: bool = False,
 ) -> dict[str, Any]:
     """Return a cell as plain values, with its place in its session.
 
-    ``other_hardware``: not measured on its profile's hardware. ``doubt``: why it is not ranked.
+    ``found``: its measurement, once complete. ``badge``: of its row, from ``envbench verify``.
+    ``other_hardware``: not measured on its profile's hardware.
     """
     standing = None if summary.fps is None else session.standings.get(summary.cell.key)
     adjusted = None if summary.fps is None else session.adjusted(summary.cell)
@@ -42,7 +48,9 @@ def cell_json(
         "adjusted_interval": adjusted.interval if adjusted else None,
         "rank": standing.rank if standing else None,
         "ties": standing.ties if standing else [],
-        "doubt": doubt,
+        "doubt": found.doubt if found else "",
+        "equal_work": badge,
+        "spot_check": found.spot_agrees if found else None,
         "flags": [*summary.flags, *(["other-hardware"] if other_hardware else [])],
         "costs": costs_json(summary),
     }
@@ -64,8 +72,9 @@ def costs_json(summary: Summary) -> dict[str, Any] | None:
 def measured_json(found: Measured, *, other_hardware: bool) -> dict[str, Any]:
     """Return a cell of a report, with the records of its runs."""
     records = [{"run": at.record, "file": at.file, "line": at.line} for at in found.locations]
-    summary, doubt = found.summary, found.doubt
-    cell = cell_json(summary, found.session, other_hardware=other_hardware, doubt=doubt)
+    cell = cell_json(
+        found.summary, found.session, found, badge=found.badge, other_hardware=other_hardware
+    )
     return {**cell, "session": found.plan_id, "records": records}
 
 

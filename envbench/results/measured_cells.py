@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from envbench import backends
-from envbench.decisions.equal_work import Verdict, judge
+from envbench.decisions.equal_work import Verdict, judge, spot_check
 from envbench.decisions.session import Session
 from envbench.model import (
     Agreement,
@@ -102,6 +102,12 @@ class Measured:
         """Its FPS, as if all cells of its session were measured at the same time; None if no
         other cell alternated with it, or if it has no figure."""
         return None if self.fps is None else self.session.adjusted(self.cell)
+
+    @property
+    def spot_agrees(self) -> bool | None:
+        """Did its process make the reference's steps while it was measured? None: not checked, or
+        too few steps."""
+        return spot_check(self.cell, self.work, self.spot)[0] if self.spot else None
 
     @property
     def figure(self) -> float | None:

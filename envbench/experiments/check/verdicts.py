@@ -41,7 +41,10 @@ class CellVerdict:
     resets: int = 0  # episodes that ended in them
     compared: int = 0  # slices whose last results were compared between the arms
     different: int = 0  # of these
-    differing: list[str] = field(default_factory=list)  # which of the results differ there
+    parts: int = 0  # after the slices of a pair, in which the results of each step were compared
+    parts_different: int = 0
+    each_step: int = 0  # steps of an arm in all these parts
+    differing: list[str] = field(default_factory=list)  # which of the results differ
     engines: list[str] = field(default_factory=list)  # baseline's, candidate's, if they differ
 
 
@@ -59,7 +62,7 @@ def verdict(
         return CellVerdict(cell=cell, verdict="INCONCLUSIVE")
     second = whole_stage(plan, own, SECOND)
     decided, slower = slowdown.of_cell(first, second)
-    compared, different, differing = same_results(own, facts or {})
+    same = same_results(own, facts or {})
     reasons = (reason for trial in trials for reason in trial.measured.invalid.values())
     return CellVerdict(
         cell=cell,
@@ -70,9 +73,7 @@ def verdict(
         invalid=dict(Counter(reason.partition(" ")[0] for reason in reasons)),
         steps=sum(sum(trial.measured.steps) for trial in trials),
         resets=sum(sum(trial.measured.resets) for trial in trials),
-        compared=compared,
-        different=different,
-        differing=differing,
+        **vars(same),
         engines=_engines(trials, facts or {}),
     )
 
@@ -115,16 +116,27 @@ def findings(plan: Plan, blocks: Sequence[BlockRecord]) -> dict[str, Stage]:
     return quantities
 
 
-def same_results(own: Sequence[BlockRecord], facts: Facts) -> tuple[int, int, list[str]]:
-    """How many slices' last results are compared between the arms, how many of them differ, and in
-    what.
+@dataclass
+class Results:
+    """What was compared between the arms: fields of ``CellVerdict``."""
+
+    compared: int = 0
+    different: int = 0
+    parts: int = 0
+    parts_different: int = 0
+    each_step: int = 0
+    differing: list[str] = field(default_factory=list)
+
+
+def same_results(own: Sequence[BlockRecord], facts: Facts) -> Results:
+    """Compare the last results of each slice, and those of each step of the part after them.
 
     Both arms have the same seed and get the same actions, and their k-th slices end after as many
     steps, unless one arm is so much slower that it could not catch up before the first slice. An
     episode may also have ended at another place in between. Two versions of an engine need not
     agree to the last bit: if a library reports a version, nothing is compared with another one.
     """
-    compared = different = 0
+    made = Results()
     found: set[str] = set()
     for block in own:
         a, b = trial_of(block, BASELINE), trial_of(block, CANDIDATE)
@@ -132,15 +144,20 @@ def same_results(own: Sequence[BlockRecord], facts: Facts) -> tuple[int, int, li
             b, facts
         )
         if aligned and a.results and b.results:
-            both = zip(a.results, b.results, a.measured.resets, b.measured.resets, strict=True)
-            differing = [
-                _differing(one, other) | ({ENDS} if ends != others else set())
-                for one, other, ends, others in both
-            ]
-            compared += len(differing)
-            different += sum(map(bool, differing))
+            slices = list(zip(a.measured.resets, b.measured.resets, strict=True))
+            differing = [_differing(*both) for both in zip(a.results, b.results, strict=True)]
+            for here, (ends, others) in zip(differing, slices, strict=False):
+                here.update({ENDS} if ends != others else set())
+            different = [bool(here) for here in differing]
+            made.compared += len(slices)
+            made.different += sum(different[: len(slices)])
+            made.parts += len(different[len(slices) :])
+            made.parts_different += sum(different[len(slices) :])
+            if different[len(slices) :]:
+                made.each_step += sum(a.short_calls.steps)
             found.update(*differing)
-    return compared, different, [name for name in dict.fromkeys(RETURNED) if name in found]
+    made.differing = [name for name in dict.fromkeys(RETURNED) if name in found]
+    return made
 
 
 def _differing(one: list[int] | int, other: list[int] | int) -> set[str]:

@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from envbench import backends, families
-from envbench.decisions.equal_work import spot_check
 from envbench.model import Published
 from envbench.report.machine_results import MachineResults
 from envbench.report.tables.footnotes import BADGES, FLAGS, hardware
@@ -227,7 +226,7 @@ def _spots(results: MachineResults) -> list[str]:
     """How many cells the reference followed while they were measured. Without cells of the main
     table that could be compared: nothing."""
     spots = [found for found in results.measured if found.spot]
-    agree = sum(spot_check(e.cell, e.work, e.spot)[0] is True for e in spots if e.spot)
+    agree = sum(each.spot_agrees is True for each in spots)
     if not spots:
         standard = families.of_record(results.env).standard("env", results.task)
         compared = standard is not None and results.section == ""

@@ -145,7 +145,8 @@ class Meter:
         are recorded as a window of the warm-up and do not affect a rate. They send no event: it
         would take CPU time from the slice that follows. ``latency_ms N``, ``returns_ms N``
         and ``reset_ms N``: about N ms of another quantity, after all ``step`` orders. Any other
-        word raises ``ValueError``.
+        word raises ``ValueError``. ``each N``: N vector steps, a call each, whose results all count
+        for the checksums, after the ``step`` orders.
         """
         self.sensors.per_slice = True
         self._begin()
@@ -165,6 +166,8 @@ class Meter:
                 self.run_window("measure", self.measured, calls)
             elif what == "lead":
                 self._steps(self.warmup, calls)
+            elif what == "each":
+                self._look_at_each(calls)
             elif what == "reset":
                 start, made = self._last, [self._reset() for _ in range(calls)]
                 self._last = clock()
@@ -263,6 +266,25 @@ class Meter:
         if known:
             self._keep(self.resets, self._last - took, len(made), Counts(0, sum(known)))
         self._tell("measure", took, len(made), Counts(0, sum(known)))
+
+    def _look_at_each(self, calls: int) -> None:
+        """Make vector steps in calls of one each. Keep checksums of what all of them returned."""
+        start = self._last
+        made: List[Counts] = []
+        found: List[List[int]] = []
+
+        def look() -> None:
+            for _ in range(calls):
+                self._give(self._next_order())
+                made.append(self.adapter.run(1))
+                self.calls += 1
+                last = self.adapter.last()
+                found[:] = [] if last is None else [checksums(last, *found)]
+
+        self.sensors.leave_out(look)
+        self.keep_short_calls(clock() - start, made)
+        self.results += found
+        self._tell("measure", self._last - start, calls, made[-1])
 
     def keep_short_calls(self, took: int, made: List[Counts]) -> None:
         """Record steps in calls of one each, which took that many nanoseconds."""

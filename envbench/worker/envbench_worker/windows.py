@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from statistics import variance
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 from zlib import crc32
 
 STEADY_WINDOWS = 8
@@ -26,9 +26,11 @@ class Windows:
         self.invalid: Dict[str, str] = {}
 
 
-def checksums(arrays: List[Any]) -> List[int]:
-    """Return a number per array, which changes if the array does (CRC-32)."""
-    return [crc32(each.tobytes()) for each in arrays]
+def checksums(arrays: List[Any], before: Sequence[int] = ()) -> List[int]:
+    """Return a number per array, which changes if the array does (CRC-32), or if one of those
+    ``before`` did, whose numbers are given."""
+    pairs = zip(arrays, before or [0] * len(arrays))
+    return [crc32(each.tobytes(), number) for each, number in pairs]
 
 
 def invalidity(signals: Dict[str, float], ns: int) -> str:
