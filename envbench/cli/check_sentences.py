@@ -118,7 +118,10 @@ def part(found: CellVerdict) -> str:
     """Which part of an episode the slices saw."""
     if not found.resets:
         return "no episode ended, so the steps contain no reset"
-    return f"{counted(found.resets, 'episode')} ended in {found.steps:,} steps (both arms)"
+    if not found.ended:
+        return f"{counted(found.resets, 'episode')} ended in {found.steps:,} steps"
+    both = " + ".join(f"{count:,}" for count in found.ended.values())
+    return f"{both} episodes ended in {found.steps:,} steps (baseline + candidate)"
 
 
 def work(found: CellVerdict) -> str:

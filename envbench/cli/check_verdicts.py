@@ -159,7 +159,7 @@ def document(
         "cells": [
             {
                 **fields(each.cell, IDENTITY),
-                **fields(each, "verdict slower stages failures steps resets"),
+                **fields(each, "verdict slower stages failures steps resets ended"),
                 **fields(each, "compared different parts parts_different each_step"),
                 **fields(each, "differing engines"),
                 "invalid": each.invalid,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +12,15 @@ import click
 from envbench import families
 from envbench.backends import row_label
 from envbench.backends.specification import shown
-from envbench.cli.terminal import cell_name, print_json, table, tell, tell_error, tell_failure
+from envbench.cli.terminal import (
+    cell_name,
+    print_json,
+    program,
+    table,
+    tell,
+    tell_error,
+    tell_failure,
+)
 from envbench.decisions.session import Session
 from envbench.engine.campaign import Campaign
 from envbench.errors import CELL_FAILED, EnvbenchError
@@ -263,9 +269,8 @@ def _tell_next_command(outcome: Campaign[Figures], summaries: Sequence[Summary])
     if outcome.left or not any(summary.fps for summary in summaries):
         tell(f"{recorded}.")
         return
-    called = "envbench" if shutil.which("envbench") else f"{sys.executable} -m envbench"
     results = outcome.journal.path.parent.parent
-    report = f"{called} report{store.option(results)}"
+    report = f"{program()} report{store.option(results)}"
     tell(
         f"{recorded}. `{report} --format html` shows it on a page, and `{report}` in the tables of "
         f"{results / 'README.md'}."

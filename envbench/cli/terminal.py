@@ -19,6 +19,11 @@ from envbench.text import printable
 LONGEST_WORD = 24  # characters that are not broken into lines
 
 
+def program() -> str:
+    """How envbench is called: by its name, if the shell finds it."""
+    return "envbench" if shutil.which("envbench") else f"{sys.executable} -m envbench"
+
+
 def tell(text: str) -> None:
     """Write a message on stderr. If stderr is closed, nothing happens."""
     with suppress(OSError):

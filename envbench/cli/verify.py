@@ -15,7 +15,7 @@ import click
 from envbench.backends import row_label
 from envbench.cli.conduct import conduct
 from envbench.cli.options import AS_JSON, measured_cells, measuring_options, option
-from envbench.cli.terminal import print_json, table, tell
+from envbench.cli.terminal import print_json, program, table, tell
 from envbench.cli.value_types import Whole
 from envbench.decisions.equal_work import judge
 from envbench.engine.campaign import Campaign
@@ -65,7 +65,7 @@ def _show(outcome: Campaign[list[Verification]], *, as_json: bool) -> int:
     found = outcome.findings
     if outcome.stopped is None:
         file, shows = outcome.journal.path, "shows it beside the figures"
-        tell(f"Recorded in {file}; `envbench report{store.option(file.parents[1])}` {shows}.")
+        tell(f"Recorded in {file}; `{program()} report{store.option(file.parents[1])}` {shows}.")
     if as_json:
         rows = [
             fields(each.cell, "machine env task backend settings")
@@ -86,11 +86,11 @@ def _tables(found: Sequence[Verification]) -> str:
     for each in found:
         verdict, cell = judge(each), each.cell
         label = f"{verdict.badge} {row_label(cell.backend, cell.variant)}"
-        differences = "\n".join(verdict.differences) or ("" if each.failure else "nothing")
+        differences = "\n".join(verdict.differences) or ("" if each.failure else "none")
         section = f" ({cell.kind})" if cell.kind != "env" else ""
         rows = groups.setdefault(f"{cell.env} {cell.task}{section}", [])
         rows.append([label, verdict.audit, verdict.lock_step, differences])
-    heads = ["backend", "audit", "lock-step", "differences"]
+    heads = ["backend", "audit", "lock-step", "other settings"]
     marks = {judge(each).badge for each in found}
     legend = ", ".join(f"{mark} {what}" for mark, what in BADGES.items() if mark in marks)
     return f"{legend}\n\n" * bool(legend) + "\n\n".join(

@@ -14,7 +14,7 @@ from envbench.decisions.ledger import claims, differences
 from envbench.families import Standard
 from envbench.families.family import NO_NUMBER
 from envbench.model import Agreement, Apart, Audit, Cell, Verification
-from envbench.text import counted
+from envbench.text import counted, listed
 
 LEAST_SEEN = 0.9  # of the claimed resets; honest backends make at least as many
 UNSHOWN = "it does not show its observations and actions as single arrays (docs/verify.md)"
@@ -267,7 +267,14 @@ def _from_a_seed(standard: Standard, found: Agreement, text: str) -> tuple[bool 
     where, seed = f"step {found.first_difference + 1}", "although both started from the same seed"
     if found.begins:
         return False, f"in {where}, an episode begins differently, {seed}"
-    return False, f"differs from {where} on, {seed}"  # what follows is different because of that
+    # What follows is different because of that. So no distance is named.
+    apart = {
+        "observations": standard.apart(found.observations) > standard.tolerance,
+        "rewards": standard.apart(found.rewards) > standard.reward_tolerance,
+        "ends of episodes": found.other_ends > 0,
+    }
+    what = listed([name for name, differ in apart.items() if differ]) or "results"
+    return False, f"its {what} differ from {where} on, {seed}"
 
 
 def _has_own_loop(cell: Cell) -> bool:

@@ -189,7 +189,8 @@ def unknown_task(arm: Arm, known: list[str]) -> UsageError:
     if colon and not any(each.startswith(module + colon) for each in known):
         message = f"{module} can be imported, but registers no task {name!r}."
         return UsageError(message, hint="It has to call gymnasium.register for its environments.")
-    error = UnknownName(f"{cell.env} task of {cell.backend}", cell.task, known)
+    name = f"{cell.env} task of {cell.backend}"
+    error = UnknownName(name, cell.task, known, closeness=0.6)
     if arm.target.family.own_tasks and not colon:
         error.hint += ". A task of your own package is written my_package:MyEnv-v0"
     return error

@@ -177,7 +177,8 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return f"the state of {task} cannot be set completely"
         if self.follows_by == "state" and kind == "env" and self.state_tasks:
             known = task in self.state_tasks
-            return "" if known else f"the state of {task} cannot be read from its observation"
+            shows = "the state that an observation shows"
+            return "" if known else f"envbench cannot put {task} into {shows}"
         return "" if self.follows_by else f"nothing sets the state of {task}"
 
     def time_limit(self, kind: Kind, task: str) -> int:

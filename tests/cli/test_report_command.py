@@ -327,7 +327,7 @@ def test_json_is_one_document_of_cells_and_writes_no_file(folder):
     assert len(document["cells"]) == 7
     keys = "machine env task backend numenv env_instances settings fps steps_per_second frame_skip "
     keys += "key adjusted_fps adjusted_interval rank ties doubt interval runs flags failure "
-    keys += "records costs"
+    keys += "records costs equal_work spot_check"
     assert all(set(cell) == {*keys.split(), "session"} for cell in document["cells"])
     (cell,) = [cell for cell in document["cells"] if cell["env"] == "mujoco"]
     assert (cell["fps"], cell["steps_per_second"]) == (2460.0, 492.0)

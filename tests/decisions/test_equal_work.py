@@ -469,7 +469,7 @@ def test_a_task_whose_state_cannot_be_set_is_said_not_to_be_compared(
         )
         for name in ("for-loop", "subprocess")
     )
-    why = f"not compared: the state of {task} cannot be read from its observation"
+    why = f"not compared: envbench cannot put {task} into the state that an observation shows"
     assert (other.badge, other.lock_step) == ("–", why)
     assert reference.lock_step == f"the reference: the others are {why}"
     assert (other.refused, other.unequal) == (False, False)
@@ -570,7 +570,8 @@ def test_where_both_start_from_one_seed_only_the_first_difference_is_named() -> 
         return judge(make_verification(cell=own, agreement=found, work={})).lock_step
 
     seed = "although both started from the same seed"
-    assert text(first_difference=3) == f"differs from step 4 on, {seed}"
+    differ = "its observations and ends of episodes differ"
+    assert text(first_difference=3) == f"{differ} from step 4 on, {seed}"
     begins = f"in step 31, an episode begins differently, {seed}"
     assert text(first_difference=30, begins=True) == begins
 

@@ -261,8 +261,8 @@ def test_each_cheat_is_caught_and_the_honest_one_is_not(
 
 
 GYM_CHEATS = {
-    "ignores-at-last": ("≠", "differs from step"),
-    "ignores-in-longer-calls": ("≠", "differs from step"),
+    "ignores-at-last": ("≠", "differ from step"),
+    "ignores-in-longer-calls": ("≠", "differ from step"),
     "looks-at-last-steps": ("≠", ""),
     "paired-seeds": ("–", "start otherwise with the same seed"),
 }
@@ -306,7 +306,8 @@ def test_a_task_whose_state_cannot_be_set_is_verified_without_a_comparison(
     assert rows["envpool-sync"]["failure"] is None
     assert rows["envpool-sync"]["responds"] is None  # without a comparison nothing shows it
     says = rows["envpool-sync"]["verdict"]["lock_step"]
-    assert says == f"not compared: the state of {task} cannot be read from its observation"
+    cannot = f"envbench cannot put {task} into the state that an observation shows"
+    assert says == f"not compared: {cannot}"
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ STEPS = {"env": Standard(steps=100)}
         ({"standards": STEPS, "follows_by": "state"}, ""),
         (
             {"standards": STEPS, "follows_by": "state", "state_tasks": ["A-v0"]},
-            "the state of T-v0 cannot be read from its observation",
+            "envbench cannot put T-v0 into the state that an observation shows",
         ),
     ],
 )

@@ -39,6 +39,7 @@ class CellVerdict:
     invalid: dict[str, int] = field(default_factory=dict)  # slices, by what disturbed them
     steps: int = 0  # of both arms, in all slices
     resets: int = 0  # episodes that ended in them
+    ended: dict[str, int] = field(default_factory=dict)  # of these, by arm
     compared: int = 0  # slices whose last results were compared between the arms
     different: int = 0  # of these
     parts: int = 0  # after the slices of a pair, in which the results of each step were compared
@@ -73,6 +74,10 @@ def verdict(
         invalid=dict(Counter(reason.partition(" ")[0] for reason in reasons)),
         steps=sum(sum(trial.measured.steps) for trial in trials),
         resets=sum(sum(trial.measured.resets) for trial in trials),
+        ended={
+            arm: sum(sum(trial.measured.resets) for trial in trials if trial.arm == arm)
+            for arm in (BASELINE, CANDIDATE)
+        },
         **vars(same),
         engines=_engines(trials, facts or {}),
     )

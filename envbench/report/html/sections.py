@@ -29,7 +29,9 @@ class Sections:
 
     def __init__(self, every: Sequence[MachineResults]) -> None:
         self.every = every
-        self.measured = [each for each in every if each.measured]
+        measured = [each for each in every if each.measured]
+        machines = list(dict.fromkeys(each.machine for each in measured))
+        self.measured = sorted(measured, key=lambda e: (machines.index(e.machine), _open(e)))
         self._names = (f"table-{number}" for number in count(1))
         self.drawn = [chart(each, published=True) for each in self.measured]
         self.charts = [self._chart(place) for place in range(len(self.measured))]
@@ -54,7 +56,7 @@ class Sections:
 
     def _section(self, place: int) -> Part:
         results = self.measured[place]
-        found = conclude(results) if results.section in ("", "accelerators", "physics") else None
+        found = _conclusion(results)
         days = sorted({each.when[:10] for each in results.with_figures})
         folded = [
             ("Costs: start-up, latency, resets, memory, energy", costs.cost_tables([results])),
@@ -155,6 +157,17 @@ class Sections:
                 for curve in drawn.curves
             ],
         }  # fmt: skip
+
+
+def _conclusion(results: MachineResults) -> Conclusion | None:
+    return conclude(results) if results.section in ("", "accelerators", "physics") else None
+
+
+def _open(results: MachineResults) -> int:
+    """0: a row is shown to be the fastest, or to tie. 1: only provisionally. 2: no row is ranked,
+    as where all do other work."""
+    found = _conclusion(results)
+    return 2 if found is None else int(bool(found.provisional))
 
 
 def _task(results: MachineResults) -> str:

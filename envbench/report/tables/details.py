@@ -22,8 +22,8 @@ from envbench.text import code, markdown
 _EQUAL_WORK_NOTE = (
     "From `envbench verify`. Audit: steps are counted a second way. Lock-step: the reference "
     "backend is put into each state that the row showed, and gets its action. In 97 of 100 steps: "
-    "another build of an engine differs in a few. Differs in: settings other than the family's "
-    "reference settings; a ✓ permits some, and the reference backend can have some, too. "
+    "another build of an engine differs in a few. Other settings: those that are not the family's "
+    "reference settings. A ✓ permits some, and the reference backend can have some, too. "
     "✓: counted twice and equal; ≠: counted twice, but different work or another engine; "
     "✗: refused; –: not shown to do equal work (docs/verify.md). Record: file and line."
 )
@@ -35,15 +35,15 @@ def equal_work_tables(every: Iterable[MachineResults]) -> Iterator[Table]:
         rows = []
         for label in sorted(results.verified, key=results.place):
             found, verdict = results.verified[label], results.verified[label].verdict
-            nothing = "" if found.verification.failure else "nothing"
-            differences = ", ".join(verdict.differences) or nothing
+            none = "" if found.verification.failure else "none"
+            differences = ", ".join(verdict.differences) or none
             texts = [verdict.badge, verdict.audit, verdict.lock_step, differences]
             cells = [markdown(text, 900) for text in texts]
             record = code(found.location.place) if found.location else ""
             rows.append((markdown(label), entries([*cells, record])))
         yield Table(
             heading=markdown(f"Equal work - {results.heading}"),
-            columns=["Badge", "Audit", "Lock-step", "Differs in", "Record"],
+            columns=["Badge", "Audit", "Lock-step", "Other settings", "Record"],
             rows=rows,
             note=_EQUAL_WORK_NOTE,
         )

@@ -198,6 +198,17 @@ def test_slices_with_other_results_or_ends_are_other_work() -> None:
     assert any("same code: the task is not reproducible by its seed" in e for e in same_code)
 
 
+def test_each_step_of_a_part_after_the_slices_is_compared() -> None:
+    same = [[1, 2, 3, 4]] * len(MEASURED.ns)
+    equal = [with_results(pair, [*same, [5, 6, 7, 8]], [*same, [5, 6, 7, 8]]) for pair in pairs()]
+    found = verdict(CHECK, equal, CELL)
+    assert (found.compared, found.parts, found.parts_different) == (8 * len(same), 8, 0)
+    other = [with_results(pair, [*same, [5, 6, 7, 8]], [*same, [5, 9, 7, 8]]) for pair in pairs()]
+    found = verdict(CHECK, other, CELL)
+    assert (found.different, found.parts_different, found.differing) == (0, 8, ["rewards"])
+    assert "in 8 of 8 parts in which each step was compared" in markdown(CHECK, [found], {})
+
+
 def test_an_older_record_has_one_checksum_for_all_results() -> None:
     slices = len(MEASURED.ns)
     other = [with_results(pair, [7] * slices, [7] * (slices - 1) + [8]) for pair in pairs()]
@@ -228,7 +239,8 @@ def test_arms_whose_results_arrive_in_any_order_are_not_compared() -> None:
 
 def test_the_notes_say_which_part_of_an_episode_was_seen() -> None:
     found = verdict(CHECK, pairs(), CELL)
-    assert f"{found.resets} episodes ended in" in markdown(CHECK, [found], {})
+    ended = " + ".join(map(str, found.ended.values()))
+    assert f"{ended} episodes ended in" in markdown(CHECK, [found], {})
     without = msgspec.structs.replace(MEASURED, resets=[0] * len(MEASURED.ns))
     own = [
         msgspec.structs.replace(

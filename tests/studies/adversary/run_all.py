@@ -88,6 +88,7 @@ from envbench.model import (  # noqa: E402
     arm_key,
 )
 from envbench.results.joining import verification_of  # noqa: E402
+from envbench.stats.without_stops import SLOWEST_IN_SHORT_CALLS, in_short_calls  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -184,6 +185,13 @@ CHEATS = [
     Case("stored-games-after-an-end", "atari", L + "StoredGames"),
     Case("five-states-after-an-end", "mujoco", L + "FiveStates"),
     Case("five-states-after-an-end", "mujoco", L + "FiveStates", task=CHEETAH),
+    # --- steps left out in long calls, and in short ones when no check seems to be possible
+    *(
+        Case(name, family, L + attribute, numenv=numenv)
+        for name, attribute in [("long-and-late", "LongAndLate"), ("long-and-many", "LongAndMany")]
+        for family, numenv in [("mujoco", 4), ("classic_control", 16)]
+    ),
+    Case("long-and-many", "gym", L + "LongAndMany", task="Acrobot-v1"),
     # --- CartPole, LunarLander
     Case("jittered-carts", "classic_control", S + "JitteredCarts"),
     Case("acts-on-its-own", "box2d", S + "ActsOnItsOwn"),
@@ -340,7 +348,8 @@ def measured(case: Case, name: str, python: str) -> dict[str, object]:
     spot = spot if reference is not None else 0
     both_targets = [target, *([reference] if reference is not None else [])]
     arms = {arm_key("", each.cell): Arm(target=each, python=python) for each in both_targets}
-    protocol = Protocol(warmup_min_s=2.0, warmup_max_s=4.0, measured_s=3.0)
+    after = {} if backends.is_built_in(cell.backend) else {"short_calls": run_module.SHORT_CALLS_S}
+    protocol = Protocol(warmup_min_s=2.0, warmup_max_s=4.0, measured_s=3.0, after=after)
     trial = Trial(cell=cell, seed=uuid.uuid4().int % 10**6, protocol=protocol, spot=spot)
     block = Block(trials=[trial], programme=Programme(mixed=[0.1], lead_in_s=[0.0]))
     began = time.monotonic()
@@ -350,7 +359,8 @@ def measured(case: Case, name: str, python: str) -> dict[str, object]:
     if record.failure is not None:
         return {"failure": record.failure.message, "seconds": took}
     fps = sum(record.measured.steps) * cell.frame_skip / (sum(record.measured.ns) / 1e9)
-    found: dict[str, object] = {"fps": fps, "spot": spot, "seconds": took}
+    short = in_short_calls(record)
+    found: dict[str, object] = {"fps": fps, "spot": spot, "seconds": took, "short_calls": short}
     if record.agreement is None:
         return {**found, "checked": "none" if not spot else "evaded"}
     facts = {e.hash: e.facts for e in executed.shared if isinstance(e, FactsRecord)}
@@ -379,7 +389,8 @@ def outcome(case: Case, verify: dict[str, object], measure: dict[str, object]) -
         return "REFUSED"
     if verify.get("unequal") or verify.get("badge") == "≠":
         return "unequal"
-    if measure.get("same") is False:
+    slow = (measure.get("short_calls") or 1.0) < SLOWEST_IN_SHORT_CALLS
+    if measure.get("same") is False or slow:
         return "doubted"
     broken = "error" in verify or str(verify.get("audit", "")).startswith("failed")
     if broken or measure.get("failure"):

@@ -634,14 +634,14 @@ def test_starts_follow_a_check_that_continues_and_their_first_part_is_as_long(wo
     own = in_process(worker, "classic_control", "CartPole-v1")
     own.run(5)
     trace = parts.later(own, 30, share=1.0)
-    more = parts.with_starts(own, trace, midway=True)
+    more = parts.with_starts(own, trace, midway=True, between=True)
     first_reset, second_reset = more.at[np.flatnonzero(more.restarted)[:2]]
     assert second_reset - first_reset == 31  # the reset, and 30 steps
     assert first_reset >= 30 + parts.PART + parts.YOUNG  # it waited for automatic starts
     assert (first_reset - 30 - parts.YOUNG) % parts.PART == 0
     assert more.ended[: list(more.at).index(first_reset)].sum() >= parts.AUTOMATIC
     do_not_renew(own)
-    assert parts.with_starts(own, trace, midway=True) is None
+    assert parts.with_starts(own, trace, midway=True, between=True) is None
 
 
 def test_after_a_reset_that_shows_no_first_observations_nothing_is_compared(worker: Any) -> None:

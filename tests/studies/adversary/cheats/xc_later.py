@@ -6,6 +6,7 @@ from __future__ import annotations
 import gymnasium
 import numpy as np
 from envbench_adapters.gymnasium.for_loop import ForLoop
+from envbench_worker.contract import Counts
 from xc_atari import _CachedNoops
 from xc_common import Outside, limit_of, preprocessing
 
@@ -134,3 +135,37 @@ class FiveStates(CheapStarts):
     honestly."""
 
     wrapper = _FiveStates
+
+
+class _LeavesOut(ForLoop):
+    """While measured, makes a fifth of the steps of calls of more than 40."""
+
+    alone = False  # leave out steps in calls of one, too?
+
+    def run(self, calls):
+        if self.job.mode != "measure" or not (calls > 40 or (calls == 1 and self.alone)):
+            return super().run(calls)
+        if calls == 1:
+            self.singles = getattr(self, "singles", 0) + 1
+            return super().run(1) if self.singles % 5 == 0 else Counts(self.job.numenv, 0)
+        resets = super().run(calls // 5).resets * 5  # with next-step autoreset, in place of steps
+        return Counts(calls * self.job.numenv - resets, resets)
+
+
+class LongAndLate(_LeavesOut):
+    """Once the latency was measured, for which the batches are a ``map``, no check can follow."""
+
+    def run(self, calls):
+        self.alone = self.alone or isinstance(self.batches, map)
+        return super().run(calls)
+
+
+class LongAndMany(_LeavesOut):
+    """After more calls of one step in a row than a check seems to need."""
+
+    many, row = 80, 0
+
+    def run(self, calls):
+        self.row = self.row + 1 if calls == 1 else 0
+        self.alone = self.row > self.many
+        return super().run(calls)
