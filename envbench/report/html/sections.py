@@ -230,7 +230,7 @@ def _unranked(results: MachineResults) -> Part | None:
     figure, _, half = results.text(best).partition(" ")
     return {
         "figure": figure,
-        "half": f" {half}" if half else "",
+        "half": "".join(f" {each}" for each in (half, "≠" if other else "") if each),
         "address": address(best),
         "label": one_line(best.label),
         "setup": counted(best.numenv, "environment"),
