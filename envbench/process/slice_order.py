@@ -21,7 +21,7 @@ FEWEST_MIXED, MOST_MIXED = 4, 10_000  # slices per worker in a random order
 FEWEST_SLICES = 10  # per worker, if one slice is longer than it was meant to be
 FEWEST_RESET_SLICES = 4
 MOST_RESETS = 10_000  # per slice
-EACH = 20  # times as many steps as a slice has, of which each is compared
+EACH = 0.2  # of the steps of all slices of a worker: as many more, of which each is compared
 LONGEST_LEAD_S = 5.0  # to reach the step of the other worker of a pair
 LEAD_SHARE = 0.03  # of a slice: the longest lead-in, unless the programme wants more
 # per worker, in this order
@@ -219,7 +219,8 @@ class SliceOrder:
     def order(self, due: Slice) -> str:
         """The order for a slice of steps, with its lead-in if there is one."""
         if due.kind == "each":
-            return f"each {EACH * self.calls(due.worker)}\n"
+            slices = len(self.steps) // self.count
+            return f"each {math.ceil(EACH * slices * self.calls(due.worker))}\n"
         lead_in = self.lead_in(due.worker)
         lead = f"lead {lead_in}\n" if lead_in else ""
         if due.ms is not None:

@@ -165,6 +165,20 @@ def test_a_library_without_resets_gets_one_order_to_reset() -> None:
     assert made.await_turn(1) == b"\n"
 
 
+@pytest.mark.parametrize(("ns", "each"), [(1e6, 200), (1e8, 2)])
+def test_arms_whose_results_are_compared_make_a_fifth_as_many_steps_again(
+    ns: float, each: int
+) -> None:
+    made = table(alternating(40), ns, ns, results=True)
+    made.next = len(made.steps)
+    for side in (0, 1):
+        assert made.await_turn(side) == f"each {each}\n".encode()
+        made.slice_made(side, ended(calls=each))
+    assert made.await_turn(0) == b"reset 1\n"
+    made.slice_made(0, ended(resets=0))
+    assert made.await_turn(1) == b"\n"
+
+
 def test_a_lead_in_comes_before_each_slice_because_the_worker_was_stopped() -> None:
     programme = Programme(turns=[0, 0, 1, 0], slice_s=0.01, lead_in_s=[0.005, 0.005])
     made = table(programme, 1e6, 2e6)

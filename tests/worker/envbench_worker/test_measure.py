@@ -245,11 +245,11 @@ def test_a_lead_in_is_recorded_with_the_warm_up_and_not_measured(
     assert told == [("measure", 20)] * 3
 
 
-def warm(worker: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+def warm(worker: Any, monkeypatch: pytest.MonkeyPatch, **protocol: Any) -> tuple[Any, Any]:
     """A meter that has warmed up, and its adapter, whose results are unknown."""
     adapter: Any = Clocked(worker, monkeypatch, lambda n: 1_000_000)
     adapter.last = lambda: None
-    made = meter(worker, adapter)
+    made = meter(worker, adapter, **protocol)
     made.first_step()
     made.warm_up()
     return made, adapter
@@ -406,6 +406,33 @@ def test_results_are_asked_for_once_after_a_slice_and_never_between_a_lead_in_an
     made.spot.look_at = [1, 2, 3, 25_000_000, 30_000_000]  # in the first and in the second slice
     made.take_turns([("lead", 2), ("step", 20)] * 4)
     assert len(late) == 3
+
+
+def test_checksums_of_a_part_cover_each_of_its_steps(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def results(odd: int) -> list[list[int]]:
+        made, adapter = warm(worker, monkeypatch, results=True)
+        began = adapter.made
+        adapter.last = lambda: [np.zeros(2), np.full(2, float(adapter.made - began == odd))]
+        made.take_turns([("step", 20), ("each", 10)])
+        assert (made.short_calls.calls, made.measured.calls) == ([10], [20])
+        return list(made.results)
+
+    first, second = results(odd=25), results(odd=0)
+    assert first[0] == second[0]
+    assert first[1][0] == second[1][0]
+    assert first[1][1] != second[1][1]
+
+
+def test_an_adapter_that_shows_no_results_makes_no_such_steps(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, adapter = warm(worker, monkeypatch, results=True)
+    adapter.last = lambda: None
+    before = adapter.made
+    made.take_turns([("step", 20), ("each", 10)])
+    assert (adapter.made - before, made.results, made.short_calls.calls) == (20, [], [])
 
 
 class Batches(Clocked):
