@@ -32,12 +32,12 @@ class TrialResult(Strict, frozen=True, kw_only=True):
     ``stopped_ns``: the part of each of its ``times`` in which it was stopped while another trial of
     the block started. ``latency``: the nanoseconds of single vector steps, to three significant
     digits. ``returns``: of an asynchronous backend. ``resets``: slices in which all environments
-    were reset repeatedly. ``short_calls``, of a plugin: steps between two slices, in ``calls`` of
-    ``run`` of one step each.
+    were reset repeatedly. ``short_calls``, of a plugin or an arm of ``check``: steps, in
+    ``calls`` of ``run`` of one step each.
 
     ``results``, of an arm of ``check``: checksums of what the last step of each slice returned
-    (observations, rewards, terminated, truncated); empty if that is not comparable. Older records
-    have one for all four.
+    (observations, rewards, terminated, truncated), and of what each step of its ``short_calls``
+    did; empty if that is not comparable. Older records have one for all four.
 
     ``agreement`` is None if there is nothing to compare with: another engine, or a library whose
     start cannot be set. A measured trial has one if it had a spot check. ``responds``:

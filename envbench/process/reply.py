@@ -166,7 +166,8 @@ def _impossible(reply: Reply, job: Job) -> Iterator[str]:
     for name in ("work", "before"):
         if not isinstance(reply.facts.get(name) or {}, dict):
             yield f"{name!r} in the reply's facts is not a JSON object"
-    if reply.results and len(reply.results) != len(reply.measured.ns):
+    parts = len(reply.measured.ns) + len(reply.short_calls.ns)
+    if reply.results and len(reply.results) != parts:
         yield "it has another number of results than of slices"
     windows = (reply.warmup, reply.measured, reply.resets, reply.short_calls)
     if not all(each.whole for each in windows):

@@ -69,9 +69,10 @@ def test_equal_arms_are_never_a_regression(here: Path, baseline: str) -> None:
         assert ours.measured.calls == theirs.measured.calls
         assert sum(ours.resets.resets) > 0
         assert ours.results == theirs.results
-        assert len(ours.results) == len(ours.measured.ns)
-    slices = sum(len(trial_of(pair, "baseline").results) for pair in found)
+        assert len(ours.results) == len(ours.measured.ns) + 1  # and a part after the slices
+    slices = sum(len(trial_of(pair, "baseline").measured.ns) for pair in found)
     assert (cell["compared"], cell["different"]) == (slices, 0)
+    assert (cell["parts"], cell["parts_different"]) == (5, 0)
     assert len({pair.trials[0].seed for pair in found}) == 5
     (made,) = records(here, Plan)
     ours, theirs = made.arms
