@@ -62,6 +62,7 @@ def test_the_json_is_one_document_of_the_documented_shape(
         "machine", "env", "task", "backend", "numenv", "env_instances", "settings", "fps",
         "steps_per_second", "frame_skip", "interval", "runs", "flags", "failure", "key",
         "adjusted_fps", "adjusted_interval", "rank", "ties", "doubt", "costs",
+        "equal_work", "spot_check",
     }  # fmt: skip
     assert (cell["rank"], cell["ties"], cell["adjusted_fps"]) == (1, [], None)
     assert set(cell["costs"]) == {
