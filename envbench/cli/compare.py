@@ -25,7 +25,7 @@ from envbench.report.comparison import (
     rows_of,
 )
 from envbench.report.comparison import compare as paired
-from envbench.report.data_export import cell_json
+from envbench.report.data_export import complete_json
 from envbench.results import store
 from envbench.results.folder import load_files
 from envbench.results.measured_cells import Measured
@@ -225,14 +225,13 @@ def _json(found: Comparison) -> dict[str, Any]:
     return {
         "cells": [
             {
-                "a": cell_json(first.summary, first.session, first, badge=first.badge),
-                "b": cell_json(second.summary, second.session, second, badge=second.badge),
+                "a": complete_json(pair.first),
+                "b": complete_json(pair.second),
                 **fields(pair, "ratio interval verdict kernel_ratio"),
                 "not_comparable": pair.unlike,
                 "notes": pair.notes,
             }
             for pair in found.pairs
-            for first, second in [(pair.first, pair.second)]
         ],
         "geometric_mean": found.geometric_mean,
         "geometric_mean_interval": found.mean_interval,

@@ -32,9 +32,10 @@ from envbench.report.by_machine import machine_results
 from envbench.report.conclusion import Conclusion, conclusions
 from envbench.report.data_export import SCHEMA, cell_json, ratios_json
 from envbench.report.tables.footnotes import FLAGS
+from envbench.report.tables.note import spot_checks
 from envbench.results import store
 from envbench.results.folder import load_files
-from envbench.results.measured_cells import Measured, judged
+from envbench.results.measured_cells import judged
 from envbench.results.selection import Selection, ran
 from envbench.stats.intervals import half_width
 from envbench.stats.summary import Summary
@@ -99,7 +100,8 @@ def show(
             click.echo(f"\n{costs}")
         for word in dict.fromkeys(word for summary in summaries for word in summary.flags):
             tell(f"{word}: {FLAGS[word]}")
-        _tell_spot_checks(own)
+        if spots := [each for each in own if each.spot]:
+            tell(spot_checks(spots))
         _tell_doubts(doubts)
         for line in unverified(found):
             tell(line)
@@ -226,17 +228,6 @@ def _tell_stand_ins(outcome: Campaign[Figures]) -> None:
     for backend, other, task in sorted(seen):
         if other:
             tell(f"{backend} ran {other} in place of {task}.")
-
-
-def _tell_spot_checks(found: Sequence[Measured]) -> None:
-    """Say how many cells the reference followed while they were measured."""
-    spots = [each for each in found if each.spot]
-    if spots:
-        agree = sum(each.spot_agrees is True for each in spots)
-        tell(
-            f"Spot checks while measuring: {agree} of {counted(len(spots), 'cell')} made the "
-            "reference's steps."
-        )
 
 
 def _tell_doubts(doubts: Mapping[str, str]) -> None:

@@ -69,12 +69,17 @@ def costs_json(summary: Summary) -> dict[str, Any] | None:
     }
 
 
+def complete_json(found: Measured, *, other_hardware: bool = False) -> dict[str, Any]:
+    """Return ``cell_json`` of a complete measurement."""
+    return cell_json(
+        found.summary, found.session, found, badge=found.badge, other_hardware=other_hardware
+    )
+
+
 def measured_json(found: Measured, *, other_hardware: bool) -> dict[str, Any]:
     """Return a cell of a report, with the records of its runs."""
     records = [{"run": at.record, "file": at.file, "line": at.line} for at in found.locations]
-    cell = cell_json(
-        found.summary, found.session, found, badge=found.badge, other_hardware=other_hardware
-    )
+    cell = complete_json(found, other_hardware=other_hardware)
     return {**cell, "session": found.plan_id, "records": records}
 
 

@@ -23,7 +23,19 @@ WORSE: tuple[Verdict, ...] = ("BROKEN", "REGRESSION", "INCONCLUSIVE", "IMPROVEME
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellVerdict:
+class SameResults:
+    """Do both arms return the same?"""
+
+    compared: int = 0  # slices whose last results were compared between the arms
+    different: int = 0  # of these
+    parts: int = 0  # after the slices of a pair, in which the results of each step were compared
+    parts_different: int = 0
+    each_step: int = 0  # steps of an arm in all these parts
+    differing: list[str] = field(default_factory=list)  # which of the results differ
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellVerdict(SameResults):
     """Says whether one cell got slower, and why.
 
     ``stages`` has the findings per stage and quantity: the steps' usual pace, the time of all
@@ -40,12 +52,6 @@ class CellVerdict:
     steps: int = 0  # of both arms, in all slices
     resets: int = 0  # episodes that ended in them
     ended: dict[str, int] = field(default_factory=dict)  # of these, by arm
-    compared: int = 0  # slices whose last results were compared between the arms
-    different: int = 0  # of these
-    parts: int = 0  # after the slices of a pair, in which the results of each step were compared
-    parts_different: int = 0
-    each_step: int = 0  # steps of an arm in all these parts
-    differing: list[str] = field(default_factory=list)  # which of the results differ
     engines: list[str] = field(default_factory=list)  # baseline's, candidate's, if they differ
 
 
@@ -64,6 +70,10 @@ def verdict(
     second = whole_stage(plan, own, SECOND)
     decided, slower = slowdown.of_cell(first, second)
     same = same_results(own, facts or {})
+    ended = {
+        arm: sum(sum(trial.measured.resets) for trial in trials if trial.arm == arm)
+        for arm in (BASELINE, CANDIDATE)
+    }
     reasons = (reason for trial in trials for reason in trial.measured.invalid.values())
     return CellVerdict(
         cell=cell,
@@ -73,11 +83,8 @@ def verdict(
         slower=slower,
         invalid=dict(Counter(reason.partition(" ")[0] for reason in reasons)),
         steps=sum(sum(trial.measured.steps) for trial in trials),
-        resets=sum(sum(trial.measured.resets) for trial in trials),
-        ended={
-            arm: sum(sum(trial.measured.resets) for trial in trials if trial.arm == arm)
-            for arm in (BASELINE, CANDIDATE)
-        },
+        resets=sum(ended.values()),
+        ended=ended,
         **vars(same),
         engines=_engines(trials, facts or {}),
     )
@@ -121,19 +128,7 @@ def findings(plan: Plan, blocks: Sequence[BlockRecord]) -> dict[str, Stage]:
     return quantities
 
 
-@dataclass
-class Results:
-    """What was compared between the arms: fields of ``CellVerdict``."""
-
-    compared: int = 0
-    different: int = 0
-    parts: int = 0
-    parts_different: int = 0
-    each_step: int = 0
-    differing: list[str] = field(default_factory=list)
-
-
-def same_results(own: Sequence[BlockRecord], facts: Facts) -> Results:
+def same_results(own: Sequence[BlockRecord], facts: Facts) -> SameResults:
     """Compare the last results of each slice, and those of each step of the part after them.
 
     Both arms have the same seed and get the same actions, and their k-th slices end after as many
@@ -141,7 +136,7 @@ def same_results(own: Sequence[BlockRecord], facts: Facts) -> Results:
     episode may also have ended at another place in between. Two versions of an engine need not
     agree to the last bit: if a library reports a version, nothing is compared with another one.
     """
-    made = Results()
+    made: Counter[str] = Counter()
     found: set[str] = set()
     for block in own:
         a, b = trial_of(block, BASELINE), trial_of(block, CANDIDATE)
@@ -154,15 +149,16 @@ def same_results(own: Sequence[BlockRecord], facts: Facts) -> Results:
             for here, (ends, others) in zip(differing, slices, strict=False):
                 here.update({ENDS} if ends != others else set())
             different = [bool(here) for here in differing]
-            made.compared += len(slices)
-            made.different += sum(different[: len(slices)])
-            made.parts += len(different[len(slices) :])
-            made.parts_different += sum(different[len(slices) :])
-            if different[len(slices) :]:
-                made.each_step += sum(a.short_calls.steps)
+            after = different[len(slices) :]
+            made["compared"] += len(slices)
+            made["different"] += sum(different[: len(slices)])
+            made["parts"] += len(after)
+            made["parts_different"] += sum(after)
+            made["each_step"] += sum(a.short_calls.steps) if after else 0
             found.update(*differing)
-    made.differing = [name for name in dict.fromkeys(RETURNED) if name in found]
-    return made
+    return SameResults(
+        **made, differing=[each for each in dict.fromkeys(RETURNED) if each in found]
+    )
 
 
 def _differing(one: list[int] | int, other: list[int] | int) -> set[str]:

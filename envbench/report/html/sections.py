@@ -29,9 +29,11 @@ class Sections:
 
     def __init__(self, every: Sequence[MachineResults]) -> None:
         self.every = every
-        measured = [each for each in every if each.measured]
-        machines = list(dict.fromkeys(each.machine for each in measured))
-        self.measured = sorted(measured, key=lambda e: (machines.index(e.machine), _open(e)))
+        found = [(each, _conclusion(each)) for each in every if each.measured]
+        machines = list(dict.fromkeys(results.machine for results, _ in found))
+        found.sort(key=lambda each: (machines.index(each[0].machine), _undecided(each[1])))
+        self.measured = [results for results, _ in found]
+        self.conclusions = [conclusion for _, conclusion in found]
         self._names = (f"table-{number}" for number in count(1))
         self.drawn = [chart(each, published=True) for each in self.measured]
         self.charts = [self._chart(place) for place in range(len(self.measured))]
@@ -56,7 +58,7 @@ class Sections:
 
     def _section(self, place: int) -> Part:
         results = self.measured[place]
-        found = _conclusion(results)
+        found = self.conclusions[place]
         days = sorted({each.when[:10] for each in results.with_figures})
         folded = [
             ("Costs: start-up, latency, resets, memory, energy", costs.cost_tables([results])),
@@ -163,10 +165,9 @@ def _conclusion(results: MachineResults) -> Conclusion | None:
     return conclude(results) if results.section in ("", "accelerators", "physics") else None
 
 
-def _open(results: MachineResults) -> int:
+def _undecided(found: Conclusion | None) -> int:
     """0: a row is shown to be the fastest, or to tie. 1: only provisionally. 2: no row is ranked,
     as where all do other work."""
-    found = _conclusion(results)
     return 2 if found is None else int(bool(found.provisional))
 
 

@@ -226,7 +226,6 @@ def _spots(results: MachineResults) -> list[str]:
     """How many cells the reference followed while they were measured. Without cells of the main
     table that could be compared: nothing."""
     spots = [found for found in results.measured if found.spot]
-    agree = sum(each.spot_agrees is True for each in spots)
     if not spots:
         standard = families.of_record(results.env).standard("env", results.task)
         compared = standard is not None and results.section == ""
@@ -240,10 +239,14 @@ def _spots(results: MachineResults) -> list[str]:
         if label not in checked and standard and row[0].cell.backend != standard.reference
     ]
     rest = f" Not checked: {listed([markdown(each) for each in others])}." if others else ""
-    return [
-        f"Spot checks while measuring: {agree} of {counted(len(spots), 'cell')} made the "
-        f"reference's steps.{rest}"
-    ]
+    return [f"{spot_checks(spots)}{rest}"]
+
+
+def spot_checks(spots: Sequence[Measured]) -> str:
+    """How many of these cells made the reference's steps."""
+    agree = sum(each.spot_agrees is True for each in spots)
+    cells = counted(len(spots), "cell")
+    return f"Spot checks while measuring: {agree} of {cells} made the reference's steps."
 
 
 def _machines(measured: Sequence[Measured]) -> str:

@@ -94,6 +94,7 @@ class Worker:
         from envbench_worker.after_steps import histogram
         from envbench_worker.measure import Meter
 
+        # Each process of a plugin makes the steps of a spot check, to time them.
         timed = self.job["follows_by"] and "short_calls" in self.job["protocol"]["after"]
         spot = self.spot_check() if self.job["spot"] or timed else None
         adapter = self.adapter
@@ -112,7 +113,8 @@ class Worker:
             meter.take_turns(orders)
         else:
             meter.measure()
-        load, memory = meter.load(), None if spot is None else spot.memory_before
+        load = meter.load()
+        memory = None if spot is None else spot.memory_before
         self.times["warmup_ns"] = sum(meter.warmup.ns)
         self.times["measured_ns"] = sum(meter.measured.ns)
         reply = {

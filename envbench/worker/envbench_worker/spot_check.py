@@ -73,7 +73,8 @@ class SpotCheck:
             self.first = deepcopy(first)  # the adapter may use the array again
             waits, self.by = True, (1 + random()) / 2 * REPLAYED / self.job["numenv"]
         elif self.by_state:
-            self.share = self._share(adapter) if self.plugin else self.share
+            if self.plugin:
+                self.share = self._share(adapter)
             chance = 1.0 if self.plugin else max(0.5, self.share)
             waits = trace_parts.waits(adapter, self.midway, chance)
         self.waits = waits or (self.timed_s > 0 and first is not None)
@@ -83,7 +84,9 @@ class SpotCheck:
         return traces.lock_steps(adapter, self.steps, several=self.by_state)
 
     def _share(self, adapter: Adapter) -> float:
-        """Of a plugin. Steps that are timed have to be steps that can be followed."""
+        """Of a plugin: the steps that are timed have to be steps that can be followed. Without
+        ``midway`` these are the ones after a reset. A process whose steps are saved also looks,
+        every second time, at environments that were reset long ago."""
         if self.midway or not adapter.begins_anew:
             return 1.0
         return 0.5 if self.steps else 0.0

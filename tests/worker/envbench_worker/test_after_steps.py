@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Iterator
 from itertools import cycle, islice
 from types import SimpleNamespace
 from typing import Any
@@ -14,21 +12,8 @@ import numpy as np
 import pytest
 
 from envbench.model import Histogram, Load, Protocol, Returns
-from envbench.process.code_hash import WORKER_PATH
 
 MS = 1_000_000
-
-
-@pytest.fixture
-def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The worker's modules, imported into this process as the worker imports them."""
-    monkeypatch.syspath_prepend(WORKER_PATH)
-    import envbench_worker.after_steps
-    import envbench_worker.measure
-
-    yield envbench_worker
-    for name in [name for name in sys.modules if name.startswith("envbench_")]:
-        del sys.modules[name]
 
 
 class Batches:

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from envbench.model import Load
-from envbench.process.code_hash import WORKER_PATH
-
-
-@pytest.fixture
-def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The worker's modules, imported into this process as the worker imports them."""
-    monkeypatch.syspath_prepend(WORKER_PATH)
-    import envbench_worker.energy
-    import envbench_worker.sensors
-
-    yield envbench_worker
-    for name in [name for name in sys.modules if name.startswith("envbench_")]:
-        del sys.modules[name]
 
 
 def zone(powercap: Path, folder: str, name: str, microjoules: int, largest: int = 10**9) -> Path:

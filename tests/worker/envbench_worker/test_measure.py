@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
@@ -23,21 +22,6 @@ from helpers.skip_or_fail import not_here
 
 from envbench.machine import host
 from envbench.model import Load, Protocol
-from envbench.process.code_hash import WORKER_PATH
-
-
-@pytest.fixture
-def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The worker's modules, imported into this process as the worker imports them."""
-    monkeypatch.syspath_prepend(WORKER_PATH)
-    import envbench_worker.actions
-    import envbench_worker.measure
-    import envbench_worker.sensors
-    import envbench_worker.spot_check
-
-    yield envbench_worker
-    for name in [name for name in sys.modules if name.startswith("envbench_")]:
-        del sys.modules[name]
 
 
 class Clocked:

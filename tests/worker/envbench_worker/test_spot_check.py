@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,22 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from envbench.process.code_hash import WORKER_PATH
-
 MS = 1_000_000
 STEP = MS // 10
-
-
-@pytest.fixture
-def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The worker's modules, imported into this process as the worker imports them."""
-    monkeypatch.syspath_prepend(WORKER_PATH)
-    import envbench_worker.measure
-    import envbench_worker.spot_check
-
-    yield envbench_worker
-    for name in [name for name in sys.modules if name.startswith("envbench_")]:
-        del sys.modules[name]
 
 
 class Plugin:

@@ -11,7 +11,7 @@ from gymnasium.vector import AsyncVectorEnv
 
 from envbench_adapters.gymnasium.for_loop import GymnasiumVector, make
 
-ENDING_S = 5.0
+ENDING_S = 5.0  # for a process whose files are closed
 
 
 class Subprocess(GymnasiumVector):
@@ -48,7 +48,7 @@ class Subprocess(GymnasiumVector):
         ending = wait([each.sentinel for each in processes], timeout=0.2)
         for process in processes:
             if process.sentinel in ending:
-                process.join(ENDING_S)  # its files are closed, so it ends at once
+                process.join(ENDING_S)  # only then does it have an exit code
         ended = (process.exitcode for process in processes if process.exitcode)
         return min(ended, default=None)  # a signal comes first: the others end because of it
 
