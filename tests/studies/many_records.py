@@ -21,7 +21,7 @@ from pathlib import Path
 import click
 
 ROOT = Path(__file__).parents[2]
-SOURCE = "epyc-vm-22a7"
+SOURCE = "epyc-vm"
 FIRST = date(2027, 1, 1)
 
 

@@ -143,10 +143,10 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 def _unknown(place: str, heading: str, near: str, known: Iterable[str]) -> str:
     """A warning about a marker without content. ``UsageError`` where it can never have one."""
-    question = f"; did you mean {near!r}?" if near else f". Known: {', '.join(known)}."
+    advice = f"; did you mean {near!r}?" if near else ". If its results are gone, delete its block."
     if not heading.startswith(PREFIX):
-        return f"{place}: there is no machine or task for {heading!r}{question}"
-    warning = f"{place}: the marker {heading!r} is unknown{question}"
+        return f"{place}: there is no machine or task for {heading!r}{advice}"
+    warning = f"{place}: the marker {heading!r} is unknown{advice}"
     # Summaries always have a content; later results can bring a plot.
     if any(heading.startswith(f"{PLOT} {family}") for family in families.names()):
         return warning

@@ -16,7 +16,7 @@ from typing import Any, Dict, Iterator, List, Optional
 from envbench_worker.contract import Adapter
 
 MOST_PER_S, FEWEST_PER_S = 3000, 30  # vector steps per second of a slice
-LENGTHS = (2, 3, 5, 8, 13, 20, 40)  # vector steps of longer calls, at most a third of all steps
+LENGTHS = (2, 3, 5, 8, 13, 20, 40)  # vector steps of longer calls; of one, at most a third of all
 SELDOM = 10  # one of ten calls makes several steps
 SLOWEST_NS = 5e9  # of a vector step: several are one call, which must end before it seems to hang
 LONGEST = 2  # a call of several steps lasts at most so many times as long as its batches are apart
@@ -39,13 +39,16 @@ def fitting(seconds: float, ns_per_call: float) -> int:
 def call_lengths(steps: int) -> Iterator[int]:
     """Yield the vector steps of each call: 1, but of one of ``SELDOM`` calls one of ``LENGTHS``.
 
-    ``steps``: how many there are in all, at most.
+    ``steps``: how many there are in all, at most. Two of five are left for calls of one step: only
+    these can be compared one by one.
     """
-    chance = SystemRandom()
-    fitting = [each for each in LENGTHS if 3 * each <= steps] or [1]
+    chance, left = SystemRandom(), 3 * steps // 5
     for _ in range(0, steps, SELDOM):
+        longest = min(left, steps // 3)
+        length = chance.choice([each for each in LENGTHS if each <= longest] or [1])
+        left -= length
         longer = chance.randrange(SELDOM)
-        yield from (chance.choice(fitting) if i == longer else 1 for i in range(SELDOM))
+        yield from (length if i == longer else 1 for i in range(SELDOM))
 
 
 def step_times(adapter: Adapter, calls: int) -> Optional[List[int]]:

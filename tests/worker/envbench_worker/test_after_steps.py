@@ -272,3 +272,11 @@ def test_a_reset_that_takes_longer_than_its_slice_is_made_once(
     made = meter(worker, adapter)
     made.take_turns([("reset_ms", 1)])
     assert (made.resets.calls, made.resets.ns) == ([1], [2 * MS])
+
+
+def test_enough_calls_of_a_spot_check_make_one_step(worker: Any) -> None:
+    """Longer calls left 18 of 60 steps, and episodes end in some: a cell was not checked."""
+    lengths = [list(worker.after_steps.call_lengths(60)) for _ in range(1000)]
+    longer = [sum(each for each in drawn if each > 1) for drawn in lengths]
+    assert all(drawn.count(1) >= 24 for drawn in lengths)
+    assert 20 < max(longer) <= 36
