@@ -87,7 +87,7 @@ def filled(
         content, present = contents.get(block.heading), text[block.start : block.end]
         if content is None:
             near = "" if block.heading in possible else _nearest(block.heading, contents)
-            warning = _unknown(f"{source}:{block.line}", block.heading, near, contents)
+            warning = _unknown(f"{source}:{block.line}", block.heading, near)
             (misspelt if near else warnings).append(warning)
         new = _new_text(content, present, own=own)
         if new is not None:
@@ -141,17 +141,18 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     return next(iter(get_close_matches(name, known, n=1, cutoff=0.8)), "")
 
 
-def _unknown(place: str, heading: str, near: str, known: Iterable[str]) -> str:
+def _unknown(place: str, heading: str, near: str) -> str:
     """A warning about a marker without content. ``UsageError`` where it can never have one."""
     advice = f"; did you mean {near!r}?" if near else ". If its results are gone, delete its block."
     if not heading.startswith(PREFIX):
         return f"{place}: there is no machine or task for {heading!r}{advice}"
-    warning = f"{place}: the marker {heading!r} is unknown{advice}"
+    warning = f"{place}: the marker {heading!r} is unknown"
     # Summaries always have a content; later results can bring a plot.
     if any(heading.startswith(f"{PLOT} {family}") for family in families.names()):
-        return warning
+        return warning + advice
+    guess = f"; did you mean {near!r}?" if near else "."
     raise UsageError(
-        f"{warning} The file was not touched.", hint="docs/report.md lists the markers."
+        f"{warning}{guess} The file was not touched.", hint="docs/report.md lists the markers."
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any, Dict, Iterator, List, Optional
 from envbench_worker.contract import Adapter
 
 MOST_PER_S, FEWEST_PER_S = 3000, 30  # vector steps per second of a slice
-LENGTHS = (2, 3, 5, 8, 13, 20, 40)  # vector steps of longer calls; of one, at most a third of all
+LENGTHS = (2, 3, 5, 8, 13, 20, 40)  # vector steps of a longer call: at most a third of all
 SELDOM = 10  # one of ten calls makes several steps
 SLOWEST_NS = 5e9  # of a vector step: several are one call, which must end before it seems to hang
 LONGEST = 2  # a call of several steps lasts at most so many times as long as its batches are apart
