@@ -42,13 +42,12 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
         return None, too_few
     unit = f" {standard.unit}" if standard.unit else ""
     elsewhere = f"episodes begin where the reference's cannot: {found.start:.2g}{unit} apart"
-    if _never_followed(standard, found):
-        lost = f"{elsewhere}, and no step could be compared"
-        return False, f"{shape}; {lost}" if shape else lost
-    apart, reward = standard.apart(found.observations), standard.apart(found.rewards)
     wrong = [shape] if shape else []
     if found.reused:
         wrong.append(OVERWRITES)
+    if _never_followed(standard, found):
+        return False, "; ".join([*wrong, f"{elsewhere}, and no step could be compared"])
+    apart, reward = standard.apart(found.observations), standard.apart(found.rewards)
     if apart > standard.tolerance:
         first = found.first_difference if by_usual else None
         since = f" from step {first + 1} on" if first and first > 0 else ""

@@ -593,10 +593,12 @@ def test_a_reference_that_never_reaches_the_first_states_gives_one_reason() -> N
     own.rewards[:] += 1.0
     found = compare(standard("mujoco"), trace(), own)
     same, text = compared(standard("mujoco"), found)
-    assert (same, text) == (
-        False,
-        "episodes begin where the reference's cannot: 0.9 apart, and no step could be compared",
-    )  # fmt: skip
+    elsewhere = "episodes begin where the reference's cannot: 0.9 apart"
+    reason = f"{elsewhere}, and no step could be compared"
+    assert (same, text) == (False, reason)
+    found = compare(standard("mujoco"), trace(), replace(own, reused=True))
+    overwrites = "its steps overwrite the results that the steps before them returned"
+    assert compared(standard("mujoco"), found) == (False, f"{overwrites}; {reason}")
 
 
 def test_episodes_that_end_only_within_longer_calls_are_not_enough() -> None:
