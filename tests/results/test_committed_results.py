@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -83,3 +84,12 @@ def test_the_tables_in_the_repository_match_the_results(words: list[str]) -> Non
     command = [sys.executable, "-m", "envbench", "report", "--check", *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", ["README.md", "results/README.md"])
+def test_every_picture_of_a_page_is_in_the_repository(page: str) -> None:
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", (ROOT / page).read_text())
+    assert pictures
+    committed = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).splitlines()
+    folder = Path(page).parent
+    assert {str(folder / picture) for picture in pictures} <= set(committed)
