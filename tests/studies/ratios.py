@@ -43,7 +43,7 @@ from envbench.results.measured_cells import Measured
 from envbench.stats.without_stops import WithoutStops, pooled, without_stops
 
 RESULTS = Path(__file__).parents[2] / "results"
-FOLDERS = [RESULTS / "studies" / "ratios", *sorted(RESULTS.glob("epyc-vm*"))]
+FOLDERS = [RESULTS / "studies" / "ratios", RESULTS / "epyc-vm"]
 
 
 Logs = dict[tuple[str, str], tuple[float, float]]  # cells -> logarithm of the ratio, half-width

@@ -35,7 +35,7 @@ RUN_HERE = ("for-loop", "subprocess", "envpool-sync", "envpool-async", "ale-vect
 
 def measured() -> list[Measured]:
     """A committed cell of each backend of the default environment, in two families."""
-    files = sorted(RESULTS.glob("epyc-vm-*/*.jsonl"))
+    files = sorted(RESULTS.glob("epyc-vm/*.jsonl"))
     found = load_files(files, lambda _: None).selection.measured
     cells = {
         (each.cell.env, each.cell.backend): each
