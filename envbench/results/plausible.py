@@ -48,7 +48,7 @@ from envbench.stats.without_stops import (
 UNCHECKED = "none of its steps were checked while it was measured (docs/verify.md)"
 OWN_COST = 1.05  # a ceiling can be this much too low: its own loop costs a little
 WITHOUT_INTERVAL = 1.5  # two sessions of one host have differed by 1.39
-FASTEST_UNCHECKED = 2.0  # relative to a checked process; honest: 1.72 in 432 cells, at most
+FASTEST_UNCHECKED = 2.0  # relative to a checked process (honest cells: docs/studies.md)
 # In the ledger, but not done by the engine in a step.
 _BESIDE = ("returned_to", "observation_shape", "observation_dtype", "noop_max")
 
@@ -157,7 +157,7 @@ def _paced(found: Measured) -> Measured:
     are, for its warm-up or its short calls."""
     if found.fps is None or found.doubt or backends.is_built_in(found.cell.backend):
         return found
-    if (ratio := _unchecked(found)) is not None and ratio > FASTEST_UNCHECKED:
+    if (ratio := fastest_unchecked(found)) is not None and ratio > FASTEST_UNCHECKED:
         doubt = f"a process without a spot check is {ratio:,.1f} times as fast as one with it"
         return replace(found, doubt=doubt)
     for rate, slowest, outside in (
@@ -184,7 +184,7 @@ def _paced(found: Measured) -> Measured:
     return found
 
 
-def _unchecked(found: Measured) -> float | None:
+def fastest_unchecked(found: Measured) -> float | None:
     """The highest speed of its processes without a spot check / the median of those with one."""
     counted = set(found.summary.runs)
     rates: dict[bool, list[float]] = {True: [], False: []}

@@ -15,7 +15,7 @@ from statistics import fmean
 from envbench.model import Run, Windows
 from envbench.stats.intervals import Interval, interval
 
-SLOWEST = 0.5  # without a stop, relative to slices; honest backends: 0.69 in 738 cells, at least
+SLOWEST = 0.5  # without a stop, relative to slices (honest cells: docs/studies.md)
 SLOWEST_IN_SHORT_CALLS = 0.67  # relative to slices
 CALL_NS = 20_000  # of a call of ``run``, at most: not a cost of its steps
 SETTLED_NS = 1_000_000_000  # of the warm-up, which do not count: caches fill, a clock may rise

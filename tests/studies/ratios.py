@@ -16,8 +16,9 @@ Annals of Mathematical Statistics 12, 1941), so it has no slow drift, which bloc
 is about as large as what is *left between processes*, processes hardly differ, and only more
 measured time would help.
 
-The last table compares the speed in slices with the speed without a stop, of every recorded
-process (``envbench.stats.without_stops``).
+The fourth table compares the speed in slices with the speed without a stop, of every recorded
+process (``envbench.stats.without_stops``). The last one shows how far honest cells are from the
+limits of the rules that doubt figures (``envbench.results.plausible``).
 
 To add a plan, run it with ``--results``, and copy its file.
 """
@@ -36,11 +37,14 @@ from blocks_simulated import leave_one_out
 from document import fill
 from tabulate import tabulate
 
+from envbench import backends
 from envbench.decisions.session import Session, key_of
 from envbench.model import Run, RunDesign, Windows
 from envbench.results.folder import load_files
 from envbench.results.measured_cells import Measured
-from envbench.stats.without_stops import WithoutStops, pooled, without_stops
+from envbench.results.plausible import FASTEST_UNCHECKED, fastest_unchecked
+from envbench.stats.reset_rates import FACTOR, FEWEST, per_step, resets
+from envbench.stats.without_stops import SLOWEST, WithoutStops, pooled, without_stops
 
 RESULTS = Path(__file__).parents[2] / "results"
 FOLDERS = [RESULTS / "studies" / "ratios", RESULTS / "epyc-vm"]
@@ -89,9 +93,10 @@ def shown(widths: list[float]) -> str:
 
 
 class Recorded(NamedTuple):
-    """One of a plan's cells, with its plan and session; all runs of that plan."""
+    """One of a plan's cells, with its plan and session; all cells and runs of that plan."""
 
     found: Measured
+    cells: list[Measured]
     runs: list[Run]
 
 
@@ -100,7 +105,11 @@ def read() -> list[Recorded]:
     files = [path for folder in FOLDERS for path in sorted(folder.glob("*.jsonl"))]
     every = [load_files([path], lambda _: None, every_window=True) for path in files]
     return [
-        Recorded(each.selection.measured[0], [it for it in each.records if isinstance(it, Run)])
+        Recorded(
+            each.selection.measured[0],
+            each.selection.measured,
+            [it for it in each.records if isinstance(it, Run)],
+        )
         for each in every
         if each.selection.measured
     ]
@@ -174,6 +183,7 @@ def main() -> None:
     tasks = list(dict.fromkeys(found.cell.task for found in plans))
     heads = ["backend", *(f"{task}, processes" for task in tasks)]
     show("without-stops", unstopped(recorded, tasks), heads)
+    show("honest", honest(recorded), ["of a cell", "cells", "lowest", "highest", "doubted"])
 
 
 def unstopped(recorded: list[Recorded], tasks: list[str]) -> list[list[object]]:
@@ -186,6 +196,41 @@ def unstopped(recorded: list[Recorded], tasks: list[str]) -> list[list[object]]:
     return [
         [backend, *(change(pooled(own.get(task, []))) for task in tasks)]
         for backend, own in sorted(ratios.items())
+    ]
+
+
+def honest(recorded: list[Recorded]) -> list[list[object]]:
+    """A row per rule that doubts figures: what the recorded cells, all honest, have. Each plan is
+    of one task."""
+    unstopped, unchecked, reset = [], [], []
+    for plan in recorded:
+        reference = per_step(
+            [
+                resets(run)
+                for each in plan.cells
+                if each.cell.backend == "for-loop"
+                for run in each.runs
+            ]
+        )
+        for each in plan.cells:
+            mean = pooled([ratio for run in each.runs if (ratio := without_stops(run)) is not None])
+            if mean is not None:
+                unstopped.append(mean.ratio)
+            if (fastest := fastest_unchecked(each)) is not None:
+                unchecked.append(fastest)
+            own = [resets(run) for run in each.runs]
+            enough = sum(of.resets for of in own) >= FEWEST
+            compared = each.cell.backend != "ceiling" and backends.same_work(each.cell)
+            if reference and enough and compared:
+                reset.append(per_step(own) / reference)
+    rules = [
+        ("speed without a stop / in slices", unstopped, f"< {SLOWEST:g}"),
+        ("fastest process / those with a spot check", unchecked, f"> {FASTEST_UNCHECKED:g}"),
+        ("resets per step / the reference's", reset, f"apart by {FACTOR:g} or more"),
+    ]
+    return [
+        [name, f"{len(found):,}", f"{min(found):.2f}", f"{max(found):.2f}", limit]
+        for name, found, limit in rules
     ]
 
 
