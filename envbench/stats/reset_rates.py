@@ -16,7 +16,7 @@ of the reference. The rule accuses no one by chance, so it needs three things at
 Where a few episodes last for far longer than a process does, two honest backends of different speed
 can differ. So a user's own tasks are not compared.
 
-docs/verify.md says by how much honest cells of the committed results differ.
+docs/studies.md shows by how much honest cells differ ("How far honest cells are from the limits").
 """
 
 from __future__ import annotations
