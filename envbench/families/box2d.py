@@ -6,6 +6,7 @@ Terrain and engine noise cannot be set from outside: whole episodes are compared
 from envbench.families.family import AS_GYMNASIUM, EnvFamily, Standard
 
 _WORK = {
+    "engine": None,
     "timestep_s": 0.02,
     "max_steps": 1000,
     **AS_GYMNASIUM,
@@ -22,7 +23,7 @@ BOX2D = EnvFamily(
     frames=1,
     lock_steps=12_000,
     work={"env": _WORK},
-    any_task=["autoreset", "returned_to", "observation_dtype"],
+    any_task=["engine", "autoreset", "returned_to", "observation_dtype"],
     standards={"env": Standard(episodes=300, episode_tasks=_TASKS)},
     engine="Box2D",
 )

@@ -7,6 +7,7 @@ reference can be put into each state.
 from envbench.families.family import AS_GYMNASIUM, EnvFamily, Standard
 
 _WORK = {
+    "engine": None,
     "timestep_s": 0.02,
     "integrator": "Euler",
     "max_steps": 500,
@@ -25,7 +26,7 @@ CLASSIC_CONTROL = EnvFamily(
     lock_steps=500,
     lasting="envbench_families.classic_control:balance",
     work={"env": _WORK},
-    any_task=["autoreset", "returned_to", "observation_dtype"],
+    any_task=["engine", "autoreset", "returned_to", "observation_dtype"],
     standards={"env": Standard(steps=400, tolerance=1e-5, reward_tolerance=1e-6)},
     ceiling_states=1024,
     engine="NumPy (the equations of motion of thousands of states at once)",

@@ -29,7 +29,7 @@ DM_CONTROL = EnvFamily(
     state_tasks=["CheetahRun-v1"],
     lock_steps=1_100,
     work={"env": _WORK},
-    any_task=["autoreset", "returned_to", "observation_dtype", "precision"],
+    any_task=["engine", "precision", "observation_dtype", "autoreset", "returned_to"],
     standards={
         "env": Standard(
             steps=1000, tolerance=1e-3, reward_tolerance=1e-4, same_engine=1e-5, rounded=1e-3

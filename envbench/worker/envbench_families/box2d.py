@@ -15,4 +15,15 @@ class Box2d(Family):
         import Box2D  # noqa: F401 - Gymnasium's tasks need it
 
     def work(self, env: Any) -> Dict[str, Any]:
-        return dict(super().work(env), timestep_s=1.0 / env.metadata["render_fps"])
+        found = {"engine": engine(), "timestep_s": 1.0 / env.metadata["render_fps"]}
+        return {**super().work(env), **found}
+
+    def envpool_work(self, config: Dict[str, Any]) -> Dict[str, Any]:
+        return {**super().envpool_work(config), "engine": "Box2D, EnvPool's own build"}
+
+
+def engine() -> str:
+    """Name the version of Box2D that Gymnasium's tasks use."""
+    import Box2D
+
+    return "Box2D " + str(Box2D.__version__)

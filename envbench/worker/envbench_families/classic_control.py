@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
+import gymnasium
 import numpy as np
 
 from envbench_families.base import Family
 
+ENGINE = "Gymnasium " + gymnasium.__version__  # its equations of motion
 LEANS = (0.05, 0.1, 1.0, 0.5)  # weights of the cart's place and speed, the pole's angle and speed
 
 
@@ -20,10 +22,13 @@ class ClassicControl(Family):
         env.unwrapped.state = np.array(observation, dtype=np.float64)
 
     def work(self, env: Any) -> Dict[str, Any]:
-        own, found = env.unwrapped, super().work(env)
+        own, found = env.unwrapped, {**super().work(env), "engine": ENGINE}
         if hasattr(own, "tau"):
             found.update(timestep_s=float(own.tau), integrator=own.kinematics_integrator.title())
         return found
+
+    def envpool_work(self, config: Dict[str, Any]) -> Dict[str, Any]:
+        return {**super().envpool_work(config), "engine": "EnvPool's own equations"}
 
 
 def balance(observations: Any, batch: Any) -> Any:

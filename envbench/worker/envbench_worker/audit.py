@@ -6,7 +6,7 @@ import os
 import time
 from typing import Any, Callable, Dict, List, Optional
 
-from envbench_worker.contract import COUNTERS, Adapter, Counts, Trace
+from envbench_worker.contract import COUNTED_BY, COUNTERS, Adapter, Counts, Trace
 from envbench_worker.sensors import process_tree
 
 STRIDES = (1, 2, 3, 5, 8, 13)  # vector steps per ``run``: the count must be right for any number
@@ -28,7 +28,12 @@ def count_twice(adapter: Adapter, calls: int, emit: Emit, own: bool) -> Dict[str
     the adapter is envbench's. The second count of a plugin is what its environments' counters in
     this process have seen when ``run`` returns: steps that are made later, as the adapter is asked
     for its own count, are not steps of ``run``. Without a counter, it is only the plugin's claim.
+    Raises ``TypeError`` if ``counted_by`` is not one of those that the contract names.
     """
+    whose = adapter.counted_by
+    if whose not in ("", *COUNTED_BY):
+        known = ", ".join(map(repr, COUNTED_BY))
+        raise TypeError('`counted_by` has to be "" or one of {}, not {!r}'.format(known, whose))
     seen = None if own else seen_frames()
     if adapter.first_observations is not None:
         adapter.recount()  # discarded: what it made in lock-step
@@ -50,7 +55,7 @@ def count_twice(adapter: Adapter, calls: int, emit: Emit, own: bool) -> Dict[str
     if not own and not seen and len(process_tree(os.getpid())) > 1:  # its environments are there
         frames = seen = None
     found = {"calls": made, "steps": steps, "resets": resets, "frames": frames}
-    return dict(found, counted_by=adapter.counted_by if own or seen is not None else "")
+    return dict(found, counted_by=whose if own or seen is not None else "")
 
 
 def seen_frames() -> Optional[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -68,3 +69,10 @@ def test_resets_are_counted_twice_where_environments_step_in_this_process(
     assert audit.resets_twice(6, None, [0, 0, 0, 0], 4) == {}
     monkeypatch.setattr(audit, "COUNTERS", [])
     assert audit.resets_twice(6, None, [audit.seen_resets()] * 4, 4) == {}
+
+
+@pytest.mark.parametrize("whose", [None, "me", 3, ["the library"]])
+def test_a_count_of_nobody_that_the_contract_names_is_refused(audit: Any, whose: Any) -> None:
+    adapter = SimpleNamespace(counted_by=whose, first_observations=None)
+    with pytest.raises(TypeError, match="`counted_by` has to be \"\" or one of 'the emulator', "):
+        audit.count_twice(adapter, 10, lambda event: None, own=False)

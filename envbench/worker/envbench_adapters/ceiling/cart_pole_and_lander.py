@@ -6,6 +6,7 @@ from itertools import cycle, islice
 from typing import Any, Dict, List, Tuple
 
 import gymnasium
+from envbench_families import box2d, classic_control
 from envbench_worker.contract import Counts
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 
@@ -38,7 +39,11 @@ class CartPoleCore(Core):
         return Counts(calls * self.job.numenv - resets, resets)
 
     def work(self) -> Dict[str, Any]:
-        return {"timestep_s": float(self.envs.tau), "max_steps": self.max_steps}
+        return {
+            "engine": classic_control.ENGINE,
+            "timestep_s": float(self.envs.tau),
+            "max_steps": self.max_steps,
+        }
 
 
 class LanderCore(Core):
@@ -74,7 +79,7 @@ class LanderCore(Core):
         return Counts(calls - resets, resets)
 
     def work(self) -> Dict[str, Any]:
-        return {"timestep_s": STEP_S, "max_steps": MAX_STEPS}
+        return {"engine": box2d.engine(), "timestep_s": STEP_S, "max_steps": MAX_STEPS}
 
     def action_source(self) -> str:
         return "none: the lander falls"

@@ -13,12 +13,15 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
+import gymnasium
 import pytest
+from helpers.record_factories import make_cell, make_fact, make_plan, make_run
 
 from envbench import backends, families, testing
 from envbench.model import Family
 from envbench.process.code_hash import WORKER_PATH
 from envbench.process.reply import Reply
+from envbench.results.selection import select
 from envbench.testing import BackendContract
 
 CEILING = backends.get("ceiling")
@@ -86,6 +89,35 @@ def test_nothing_is_observed_and_each_process_has_a_core(family: Family) -> None
     assert all("-" not in process["cores"] for process in facts["processes"])
 
 
+@slow
+@pytest.mark.parametrize("family", ["atari", "mujoco", "dm_control", "classic_control", "box2d"])
+def test_a_figure_above_the_ceiling_is_refused_or_says_which_engine_made_it(family: Family) -> None:
+    """By what the workers really report: Gymnasium's environments have the ceiling's engine,
+    EnvPool has its own build."""
+    task = families.default_task(family)
+    frames = families.get(family).frames_per_step(task)
+    cells, runs = [], []
+    for name, speed in {"for-loop": 2200, "envpool-sync": 2200, "ceiling": 2000}.items():
+        backend = backends.get(name)
+        kind = "ceiling" if name == "ceiling" else "env"
+        cell = make_cell(name, 2, env=family, task=task, frame_skip=frames, kind=kind)
+        work = testing.verified(backend, family, task, lock_steps=10, calls=1).facts["work"]
+        cells.append(cell)
+        for n in range(5):
+            facts = {"work": work}
+            runs.append(make_run(cell, [speed + n] * 4, round=n, block=f"{n}", facts=facts))
+    found = {
+        each.cell.backend: each for each in select([make_fact(), make_plan(cells), *runs]).measured
+    }
+    refused, doubtful = found["for-loop"], found["envpool-sync"]
+    assert refused.fps is None
+    assert refused.summary.failure is not None
+    assert "with the same engine and settings" in refused.summary.failure.message
+    assert doubtful.fps is not None
+    assert doubtful.doubt.startswith("1.10 times the ceiling: engine is ")
+    assert "EnvPool's own" in doubtful.doubt
+
+
 # ---------------------------------------------------------------- in this process
 
 
@@ -120,7 +152,11 @@ def test_a_cart_whose_pole_fell_is_reset_in_its_next_step(core: Any) -> None:
         resets = sum(int((terminated | truncated).sum()) for terminated, truncated in before)
         assert (counts.steps, counts.resets) == (3 * calls - resets, resets)
     assert resets > 3
-    assert carts.work() == {"timestep_s": 0.02, "max_steps": 500}
+    assert carts.work() == {
+        "engine": f"Gymnasium {gymnasium.__version__}",
+        "timestep_s": 0.02,
+        "max_steps": 500,
+    }
 
 
 def test_both_sides_agree_on_the_worlds_of_a_process(
