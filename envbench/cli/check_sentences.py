@@ -95,7 +95,8 @@ def _changed(name: str, stage: Stage) -> str:
         most, least = (1 / max(each, 1e-9) for each in stage.interval)
         return f"{name} is {1 / stage.ratio:.2f} times the baseline's ({least:.2f} to {most:.2f})"
     least, most = 1 - stage.interval[1], 1 - stage.interval[0]  # slower by
-    shown = f"{name} are about {_share(1 - stage.ratio)}"
+    same = not float(_percentage(1 - stage.ratio))
+    shown = f"{name} are about {'as fast' if same else _share(1 - stage.ratio)}"
     if least <= 0 <= most:
         return f"{shown} ({_share(most)} to {_share(least)})"
     ends = sorted([least, most], key=abs)

@@ -11,9 +11,10 @@ import msgspec
 
 from envbench.families import Standard
 from envbench.families.family import NO_NUMBER
-from envbench.model import Agreement
-from envbench.text import counted
+from envbench.model import Agreement, Apart
+from envbench.text import counted, listed
 
+MOST_NAMED = 3  # environments whose steps differ
 LEAST_P = 1e-4  # for two samples of episodes to count as one distribution
 MOST_OTHER_ACTIONS = 0.03  # of a Kolmogorov-Smirnov statistic; constant actions have about 0.5
 MOST_RELATED_ACTIONS = 0.1  # of a correlation; actions that are repeated once have 0.5
@@ -50,8 +51,9 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
     apart, reward = standard.apart(found.observations), standard.apart(found.rewards)
     if apart > standard.tolerance:
         first = found.first_difference if by_usual else None
-        since = f" from step {first + 1} on" if first and first > 0 else ""
-        wrong.append(f"differs{since}, by {_amount(apart)}{unit}{standard.in_how_many_steps}")
+        since = "" if first is None or first < 0 else f" from step {first + 1} on"
+        how_far = f"{_amount(apart)}{unit}{standard.in_how_many_steps}"
+        wrong.append(f"differs{since}, by {how_far}{_where(standard, found.observations)}")
     grown = found.in_calls or 0.0  # older records have it in ``apart``
     in_calls = standard.tolerance if standard.in_calls is None else standard.in_calls
     if grown >= NO_NUMBER or (standard.agreeing == 1 and grown > in_calls):
@@ -99,6 +101,18 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
     ends = f"{counted(found.ends, 'episode') if found.ends else 'no episode'} ended"
     ends += f" and {found.within} more within calls of several steps" if found.within else ""
     return True, f"{equal}, in {found.steps:,} steps of {each}{environments}; {ends}"
+
+
+def _where(standard: Standard, environments: Sequence[Apart]) -> str:
+    """In which environments the steps differ; "" if in all of them, or if some steps may differ
+    (then a spot check leaves out environments)."""
+    differ = [i for i, each in enumerate(environments) if each.largest > standard.tolerance]
+    if standard.agreeing < 1 or len(differ) == len(environments):
+        return ""
+    if len(differ) > MOST_NAMED:
+        return f", in {len(differ)} of {len(environments)} environments"
+    which = "environment" if len(differ) == 1 else "environments"
+    return f", in {which} {listed([*map(str, differ)])} only (of 0 to {len(environments) - 1})"
 
 
 def _never_followed(standard: Standard, found: Agreement) -> bool:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 
@@ -49,8 +50,10 @@ DESIGNS = {  # of the experiments that this envbench knows
 _DECODER = msgspec.json.Decoder(Stored)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # Windows has none
 _BLANK = re.compile(rb"\s*\n")
-_NO_RECORD = re.compile(  # not an object, one without a name, or one shorter than any record
-    rb'(?:[^\S\n]*(?:[^\s{][^\n]*|\{(?:[^\n]{0,35}|[^\S\n]*[^\s"][^\n]*))\n)+'
+_TYPES = "|".join(each.__struct_config__.tag for each in get_args(Stored)).encode()
+_NO_RECORD = re.compile(  # no object, or one without a name, too short, or of an unknown type
+    rb'(?:[^\S\n]*(?:[^\s{][^\n]*|\{(?:[^\n]{0,35}|[^\S\n]*[^\s"][^\n]*'
+    rb'|"type":"(?!(?:%s)")[^"\\\n]*"[^\n]*))\n)+' % _TYPES
 )
 
 

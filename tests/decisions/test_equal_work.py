@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,15 +31,17 @@ def standard(family: str) -> Standard:
     return families.get(family).standards["env"]
 
 
-def trace(seed: int = 0, steps: int = 1200, shape: tuple[int, ...] = (27,)) -> Trace:
+def trace(
+    seed: int = 0, steps: int = 1200, shape: tuple[int, ...] = (27,), environments: int = 2
+) -> Trace:
     rng = np.random.default_rng(seed)
-    observations = rng.normal(size=(steps, 2, *shape))
+    observations = rng.normal(size=(steps, environments, *shape))
     observations[: steps // 2] = observations[: steps // 2, :1]
     return Trace(
         observations=observations,
-        rewards=rng.normal(size=(steps, 2)),
-        ended=np.zeros((steps, 2), np.bool_),
-        start=np.zeros((1, 2, *shape)),
+        rewards=rng.normal(size=(steps, environments)),
+        ended=np.zeros((steps, environments), np.bool_),
+        start=np.zeros((1, environments, *shape)),
     )
 
 
@@ -59,8 +62,21 @@ def test_every_step_of_every_environment_is_compared() -> None:
     apart = compare(standard("atari"), predicted, own)
     assert [each.largest for each in apart.observations] == [0.0, pytest.approx(3.0)]
     assert compared(standard("atari"), apart) == (
-        False, "differs from step 701 on, by 3 grey levels",
+        False, "differs from step 701 on, by 3 grey levels, in environment 1 only (of 0 to 1)",
     )  # fmt: skip
+
+
+def test_a_difference_names_the_environments_if_it_is_not_in_all_of_them() -> None:
+    def says(differing: Sequence[int], of: int) -> str:
+        own = trace(environments=of)
+        own.observations[3:, list(differing), 5] += 3.0
+        found = compare(standard("atari"), trace(environments=of), own)
+        return compared(standard("atari"), found)[1].partition(" grey levels")[2]
+
+    assert says([0, 1, 2], 3) == ""
+    assert says([2], 4) == ", in environment 2 only (of 0 to 3)"
+    assert says([0, 3], 4) == ", in environments 0 and 3 only (of 0 to 3)"
+    assert says([0, 1, 2, 3], 8) == ", in 4 of 8 environments"
 
 
 def test_rewards_that_differ_a_little_are_named_beside_equal_observations() -> None:

@@ -3,7 +3,7 @@
     python tests/studies/ratios.py
 
 Each file in ``results/studies/ratios`` is one recorded plan of ``envbench run``, and so are the
-committed results of the machine with two cores. For each, this prints the half-widths of the 95 %
+committed results of the machines with two cores. For each, this prints the half-widths of the 95 %
 intervals of all ratios of two cells of one task, from the block model: of backends in one process,
 and where a backend of several processes is involved. For two plans of the same cells on one
 computer, it also prints how many ratios agree: their logarithms differ by at most the root of the
@@ -47,7 +47,7 @@ from envbench.stats.reset_rates import FACTOR, FEWEST, per_step, resets
 from envbench.stats.without_stops import SLOWEST, WithoutStops, pooled, without_stops
 
 RESULTS = Path(__file__).parents[2] / "results"
-FOLDERS = [RESULTS / "studies" / "ratios", RESULTS / "epyc-vm"]
+FOLDERS = [RESULTS / "studies" / "ratios", *(RESULTS / each for each in ("epyc-vm", "xeon-vm"))]
 
 
 Logs = dict[tuple[str, str], tuple[float, float]]  # cells -> logarithm of the ratio, half-width

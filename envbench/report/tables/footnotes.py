@@ -16,10 +16,11 @@ from envbench.text import listed, markdown
 
 NO_RECORD = "The results contain no record of this figure."
 NO_FIGURE = "No figure"  # how the footnote of a refusal or a failure begins
+NOT_RANKED = "It is not ranked."  # how the footnote of a doubtful figure ends
 
 FLAGS = {
     "quick": "Measured quickly (`--quick`, or under 2 s in all): never ranked.",
-    "few-runs": "Fewer than five processes: it has no interval of its own.",
+    "few-runs": "Fewer than five processes: a ± only compares it with other cells of its session.",
     "one-go": "The only cell of its session: the interval covers minutes, not changes over hours.",
     "no-alternation": "It alternated with no other cell and no reference kernel: it keeps a GPU "
     "busy, or is alone in its block with `--total-step`. Its ratios to other cells contain the "
@@ -59,7 +60,7 @@ def of_entry(found: Measured, results: MachineResults) -> list[str]:
 
 def of_doubt(found: Measured) -> list[str]:
     """Why a figure is shown and not ranked."""
-    return [f"{markdown(found.doubt, 400)}. It is not ranked."] if found.doubt else []
+    return [f"{markdown(found.doubt, 400)}. {NOT_RANKED}"] if found.doubt else []
 
 
 def of_other_session(found: Measured, results: MachineResults) -> list[str]:

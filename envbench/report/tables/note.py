@@ -27,6 +27,7 @@ TIES = (
     "Bold: shown to be the fastest of the rows that do the same work. "
     "≈: not shown to differ from the highest of these."
 )
+_OF_ENTRIES = ("one-go", "few-runs")  # flags that say something about the ± of an entry
 COMPARES = "± is a 95 % interval that compares rows of one session"
 ONE_SESSION = f"{COMPARES}, not hours or days."
 UNKNOWN_DAY = "how much another day differs is not known."
@@ -177,7 +178,7 @@ def _ceiling(results: MachineResults) -> list[str]:
     family = families.of_record(ceiling.cell.env)
     alone, cores = family.engine, counted(ceiling.numenv // family.ceiling_states, "core")
     when = markdown(ceiling.when[:10])
-    beyond = "A share over 100 % comes from another engine, lower precision, drift or noise."
+    beyond = "A share over 100 % can come from another engine, lower precision, drift or noise."
     top = results.top * (1 + 1e-9)  # adjusted figures are rounded in their last digits
     other = ceiling.plan_id != results.session
     bounded = [found for found in results.with_figures if not found.on_gpu]
@@ -188,7 +189,7 @@ def _ceiling(results: MachineResults) -> list[str]:
         *(["It is of another session: shares are approximate."] if other else []),
         *([beyond] if above else []),
         *(["It does not limit a GPU."] if on_gpu else []),
-        *(FLAGS[flag] for flag in ceiling.summary.flags if flag != "one-go"),
+        *(FLAGS[flag] for flag in ceiling.summary.flags if flag not in _OF_ENTRIES),
     ]
 
 
@@ -243,10 +244,10 @@ def _spots(results: MachineResults) -> list[str]:
 
 
 def spot_checks(spots: Sequence[Measured]) -> str:
-    """How many of these cells made the reference's steps."""
+    """How many of these cells made the reference's steps. The reference itself is not checked."""
     agree = sum(each.spot_agrees is True for each in spots)
     cells = counted(len(spots), "cell")
-    return f"Spot checks while measuring: {agree} of {cells} made the reference's steps."
+    return f"Spot checks while measuring, besides the reference: {agree} of {cells} made its steps."
 
 
 def _machines(measured: Sequence[Measured]) -> str:

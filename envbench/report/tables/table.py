@@ -10,11 +10,11 @@ from itertools import count, product
 from string import ascii_lowercase
 from typing import Any
 
-from envbench.report.tables.footnotes import NO_FIGURE, NO_RECORD
+from envbench.report.tables.footnotes import NO_FIGURE, NO_RECORD, NOT_RANKED
 from envbench.results.measured_cells import Measured
 from envbench.text import markdown
 
-MOST_NOTES = 5  # footnotes of a table, without those that say why there is no figure
+MOST_NOTES = 5  # footnotes of a table, without those of single cells
 TIE = "≈ "  # before a figure that ties with the best of its column
 JOINED = "One of these: "  # a footnote of several rare ones
 _SPAN = r"( ±[\d.]+ %| \(no useful interval\))?"
@@ -104,12 +104,12 @@ def letters(table: Table, taken: Collection[str] = ()) -> dict[str, str]:
     """A letter for each footnote in reading order, without those that the document uses.
 
     The rarest footnotes share the last of ``MOST_NOTES`` letters. Those that say why there is no
-    figure never share one.
+    figure, or why a figure is not ranked, never share one: each is about its own cell.
     """
     every = ("".join(each) for n in count(1) for each in product(ascii_lowercase, repeat=n))
     free = (mark for mark in every if mark not in taken)
     notes = Counter(note for _, row in table.rows for entry in row for note in entry.notes)
-    serious = {note for note in notes if note.startswith(NO_FIGURE)}
+    serious = {n for n in notes if n.startswith(NO_FIGURE) or n.endswith(NOT_RANKED)}
     others = Counter({note: number for note, number in notes.items() if note not in serious})
     frequent = {note for note, _ in others.most_common(MOST_NOTES - 1)} | serious | {NO_RECORD}
     alone = [note for note in notes if len(others) <= MOST_NOTES or note in frequent]

@@ -170,6 +170,16 @@ def test_a_refused_row_has_neither_costs_nor_a_share_of_the_ceiling() -> None:
     assert table["EnvPool (async)"][-2:] == ["", "✗<sup>c</sup>"]
 
 
+def test_what_the_tables_of_equal_work_mean_is_below_the_first_of_them() -> None:
+    other = measured_plan({("subprocess", 1): 20}, plan_id="other", cell={"task": "Breakout-v5"})
+    cells = [each.cell for each in (*HERE, *other) if isinstance(each, Run)]
+    text = block([*HERE, *other, *map(make_refusal, cells)], "equal work")
+    first, second = text.split("| Equal work - ")[1:]
+    assert "Audit: steps are counted a second way." in first
+    assert "Audit" in second.partition("\n")[0]
+    assert "a second way" not in second
+
+
 def test_figures_are_traced_to_the_lines_of_their_records() -> None:
     runs = [each for each in HERE if isinstance(each, Run)]
     locations = {

@@ -323,6 +323,17 @@ def test_a_refusal_never_shares_its_footnote():
     ]
 
 
+def test_each_doubtful_figure_has_its_own_footnote():
+    doubts = [
+        f"{n}.5 times the ceiling: its engine is unknown. It is not ranked." for n in range(8)
+    ]
+    row = ("mine", [Entry(text=f"{n}", notes=(doubts[n],)) for n in range(8)])
+    text = render(Rows(heading="X", columns=[*"abcdefgh"], rows=[row]))
+    assert [line for line in text.split("\n") if line.startswith("<sup>")] == [
+        f"<sup>{letter}</sup> {doubt}" for letter, doubt in zip("abcdefgh", doubts, strict=True)
+    ]
+
+
 def test_new_footnotes_do_not_reuse_the_documents_letters():
     own = OWN.replace("<sup>c</sup>", "<sup>a</sup>").replace("<sup>a</sup> No entry", "x")
     text = rendered(measured_plan({("for-loop", 8): 10}, repeats=2), own)
