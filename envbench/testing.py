@@ -147,10 +147,10 @@ class BackendContract:
         assert reply.audit is not None, "the worker replied without an audit"
         assert reply.audit.frames is not None, "write `recount`: the environments' own count"
         assert reply.audit.counted_by or not self.second_count, (
-            "envbench saw no counter in the worker's process. If the environments step in other "
-            "processes, append an object with `seen_frames` to "
-            "`envbench_worker.contract.COUNTERS`. Otherwise wrap them in `Counted`, and set "
-            "`counted_by`. (docs/backends.md has both.) "
+            "envbench saw no counter of its own in the worker's process. Set `counted_by`, and "
+            "wrap the environments in `Counted`. If they step in other processes, use "
+            "`CountedElsewhere`; if their results have a counter, `Watched`. (docs/backends.md has "
+            "all three.) "
             "If nothing can count the steps, set `second_count = False` in this class: the row "
             "then gets no ✓"
         )

@@ -128,7 +128,8 @@ def part(found: CellVerdict) -> str:
 def work(found: CellVerdict) -> str:
     """Do both arms the same work?"""
     if not found.compared:
-        return ": ".join(filter(None, ["work not compared", " and ".join(found.engines)]))
+        why = " and ".join(found.engines) or found.uncompared
+        return ": ".join(filter(None, ["work not compared", why]))
     if found.differing:
         return f"other results {_where(found)}"
     more = f" and in each of {found.each_step:,} more steps" if found.each_step else ""

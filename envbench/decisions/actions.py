@@ -34,8 +34,9 @@ def apart(theirs: Array | None, own: Array | None) -> float | None:
 
 def related(actions: Array | None) -> float | None:
     """How much actions depend on each other, beyond what chance explains: the largest correlation
-    with the actions of the same environment up to ``LAGS`` steps later, or with those of the other
-    environments in the same step. Actions drawn at random have none. None: unknown."""
+    with the actions of the same environment up to ``LAGS`` steps later, with those of the other
+    environments in the same step, or of two numbers of an action (or of their sizes). Actions drawn
+    at random have none. None: unknown."""
     import numpy as np
 
     if actions is None or len(actions) <= LAGS or not np.isfinite(actions).all():
@@ -55,4 +56,18 @@ def related(actions: Array | None) -> float | None:
     if environments > 1:
         together = environments * (numbers.mean(axis=1) ** 2).mean() - 1
         found.append((abs(together) - CHANCE * math.sqrt(2 / count)) / (environments - 1))
+    if numbers.shape[2] > 1:
+        once = numbers[:INDEPENDENT].reshape(-1, numbers.shape[2])
+        within = max(_correlated(once), _correlated(abs(once)))
+        found.append(within - CHANCE / math.sqrt(len(once)))
     return max(0.0, float(max(found)))
+
+
+def _correlated(numbers: Array) -> float:
+    """The largest correlation of two columns. Columns that are constant have none."""
+    import numpy as np
+
+    varying = numbers[:, numbers.std(axis=0) > 0]
+    if varying.shape[1] < 2:
+        return 0.0
+    return float(abs(np.corrcoef(varying.T) - np.eye(varying.shape[1])).max())

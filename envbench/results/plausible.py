@@ -48,6 +48,7 @@ from envbench.stats.without_stops import (
 UNCHECKED = "none of its steps were checked while it was measured (docs/verify.md)"
 OWN_COST = 1.05  # a ceiling can be this much too low: its own loop costs a little
 WITHOUT_INTERVAL = 1.5  # two sessions of one host have differed by 1.39
+WITHOUT_RESETS = 1.5  # never to reset saves less than that: ceilings spend little time on resets
 FASTEST_UNCHECKED = 2.0  # relative to a checked process (honest cells: docs/studies.md)
 # In the ledger, but not done by the engine in a step.
 _BESIDE = ("returned_to", "observation_shape", "observation_dtype", "noop_max")
@@ -281,7 +282,7 @@ def _checked(found: Measured, ceiling: Measured | None, relations: Relations) ->
     if not sure and ratio <= WITHOUT_INTERVAL:
         return found
     times = f"{ratio:,.2f} times the ceiling"
-    if differences := _differences(found.work, ceiling.work):
+    if differences := _differences(found.work, ceiling.work, resets=ratio <= WITHOUT_RESETS):
         return replace(found, doubt=f"{times}: {'; '.join(differences)}")
     if not sure:
         return replace(found, doubt=f"{times}, with an interval too wide to refuse it")
@@ -293,11 +294,12 @@ def _checked(found: Measured, ceiling: Measured | None, relations: Relations) ->
     return replace(found, summary=without_figure(found.summary, failure))
 
 
-def _differences(work: Mapping[str, Any], ceiling: Mapping[str, Any]) -> list[str]:
+def _differences(work: Mapping[str, Any], ceiling: Mapping[str, Any], *, resets: bool) -> list[str]:
     """What its step computes differently from the ceiling's, as both report it. A backend that
-    does not report its engine may have another one."""
+    does not report its engine may have another one. ``resets``: can resets that it does not make
+    explain its speed?"""
     common = [name for name in ceiling if name in work and name not in _BESIDE]
-    if "none" not in (work.get("autoreset"), ceiling.get("autoreset")):
+    if not resets or "none" not in (work.get("autoreset"), ceiling.get("autoreset")):
         common = [name for name in common if name != "autoreset"]  # when it resets costs nothing
     found = [
         f"{name} is {work[name]} (ceiling: {ceiling[name]})"

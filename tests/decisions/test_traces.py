@@ -282,6 +282,8 @@ TORQUES = CHANCE.uniform(-1, 1, (1024, 4, 8))
         np.repeat(DRAWN[:, :1], 4, axis=1),
         np.repeat(np.arange(1024)[:, None] % 2, 4, axis=1),
         np.repeat(TORQUES[:512], 2, axis=0) * np.resize([1, -1], 1024)[:, None, None],
+        np.repeat(TORQUES[..., :1], 8, axis=2),
+        np.repeat(TORQUES[..., :1], 8, axis=2) * CHANCE.choice([-1, 1], (1024, 4, 8)),
     ],
     ids=[
         "kept for 64 steps",
@@ -289,6 +291,8 @@ TORQUES = CHANCE.uniform(-1, 1, (1024, 4, 8))
         "the same for all",
         "alternating",
         "every other negated",
+        "one number for a whole action",
+        "one size for a whole action",
     ],
 )
 def test_actions_that_depend_on_each_other_are_found(actions: Any) -> None:

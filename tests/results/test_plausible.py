@@ -104,6 +104,13 @@ def test_a_backend_that_never_resets_does_other_work_than_the_ceiling() -> None:
     assert found.doubt == "1.10 times the ceiling: autoreset is none (ceiling: next-step)"
 
 
+def test_not_to_reset_does_not_explain_a_figure_far_above_the_ceiling() -> None:
+    work = {"for-loop": NO_RESETS, "ceiling": CEILING}
+    found = shown(records({"for-loop": 3200, "ceiling": 2000}, work), "for-loop")
+    assert found.summary.failure is not None
+    assert found.summary.failure.message.startswith("1.60 times the ceiling, with the same engine")
+
+
 def test_a_backend_that_does_not_name_its_engine_may_have_another() -> None:
     found = shown(records({"x": 4000, "ceiling": 2000}, {"ceiling": CEILING}), "x")
     assert found.doubt == "2.00 times the ceiling: its engine is unknown"

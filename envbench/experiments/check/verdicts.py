@@ -22,6 +22,9 @@ RETURNED = ("observations", "rewards", ENDS, ENDS)  # by a step, terminated and 
 WORSE: tuple[Verdict, ...] = ("BROKEN", "REGRESSION", "INCONCLUSIVE", "IMPROVEMENT", "PASS")
 
 
+UNREAD = "its results arrive in any order, or cannot be read cheaply"
+
+
 @dataclass(frozen=True, kw_only=True)
 class SameResults:
     """Do both arms return the same?"""
@@ -32,6 +35,7 @@ class SameResults:
     parts_different: int = 0
     each_step: int = 0  # steps of an arm in all these parts
     differing: list[str] = field(default_factory=list)  # which of the results differ
+    uncompared: str = ""  # why nothing was compared, if both arms have one engine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,8 +160,12 @@ def same_results(own: Sequence[BlockRecord], facts: Facts) -> SameResults:
             made["parts_different"] += sum(after)
             made["each_step"] += sum(a.short_calls.steps) if after else 0
             found.update(*differing)
+    read = any(trial.results for block in own for trial in block.trials)
+    why = "one arm could not make as many steps as the other" if read else UNREAD
     return SameResults(
-        **made, differing=[each for each in dict.fromkeys(RETURNED) if each in found]
+        **made,
+        differing=[each for each in dict.fromkeys(RETURNED) if each in found],
+        uncompared="" if made["compared"] else why,
     )
 
 

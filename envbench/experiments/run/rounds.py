@@ -90,8 +90,8 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
             after = {} if self.total_steps else QUICK_AFTER
             return msgspec.structs.replace(QUICK, calls=self.total_steps, after=after)
         after = {} if self.total_steps else AFTER
-        batches = backend.behaviour.steps_in == "device" or backend.behaviour.large_batches
-        if after and not batches and not is_built_in(backend.name):
+        compiled = backend.behaviour.steps_in == "device" or backend.accelerator
+        if after and not compiled and not is_built_in(backend.name):
             after = {**after, "short_calls": SHORT_CALLS_S}
         seconds = self.duration_s / self.repeats_of(backend)
         window_s = max(Protocol().window_s, seconds / MOST_WINDOWS)

@@ -21,13 +21,18 @@ from envbench.text import code, markdown
 
 _EQUAL_WORK_NOTE = (
     "From `envbench verify`. Audit: steps are counted a second way. Lock-step: the reference "
-    "backend is put into each state that the row showed, and gets its action. In 97 of 100 steps: "
-    "another build of an engine differs in a few. Of half of the environments: without resets, the "
-    "others can stay in contacts that the builds resolve differently. Other settings: those that "
-    "are not the family's reference settings. A ✓ and the reference can have some. "
+    "backend is put into each state that the row showed, and gets its action. Other settings: "
+    "those that are not the family's reference settings. A ✓ and the reference can have some. "
     "✓: counted twice and equal; ≠: counted twice, but different work or another engine; "
     "✗: refused; –: not shown to do equal work (docs/verify.md). Record: file and line."
 )
+_WHERE_SAID = {  # words in a table -> what its note says about them
+    " of 100 steps": "In 97 of 100 steps: another build of an engine differs in a few.",
+    " of half of the environments": "Of half of the environments: without resets, the others can "
+    "stay in contacts that the builds resolve differently.",
+    " p = ": "p: how likely such a difference is between equal distributions, which count as "
+    "different under 0.0001.",
+}
 
 
 def equal_work_tables(every: Iterable[MachineResults]) -> Iterator[Table]:
@@ -42,11 +47,13 @@ def equal_work_tables(every: Iterable[MachineResults]) -> Iterator[Table]:
             cells = [markdown(text, 900) for text in texts]
             record = code(found.location.place) if found.location else ""
             rows.append((markdown(label), entries([*cells, record])))
+        every_text = " ".join(each.verdict.lock_step for each in results.verified.values())
+        said = [sentence for words, sentence in _WHERE_SAID.items() if words in every_text]
         yield Table(
             heading=markdown(f"Equal work - {results.heading}"),
             columns=["Badge", "Audit", "Lock-step", "Other settings", "Record"],
             rows=rows,
-            note="" if place else _EQUAL_WORK_NOTE,
+            note=" ".join([*([] if place else [_EQUAL_WORK_NOTE]), *said]),
         )
 
 

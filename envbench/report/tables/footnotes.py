@@ -16,7 +16,7 @@ from envbench.text import listed, markdown
 
 NO_RECORD = "The results contain no record of this figure."
 NO_FIGURE = "No figure"  # how the footnote of a refusal or a failure begins
-NOT_RANKED = "It is not ranked."  # how the footnote of a doubtful figure ends
+UNRANKED = "It is not ranked."  # how the footnote of a doubtful figure ends
 
 FLAGS = {
     "quick": "Measured quickly (`--quick`, or under 2 s in all): never ranked.",
@@ -40,6 +40,8 @@ BADGES = {
     "✗": "refused",
     "–": "not shown to be equal",
 }
+# Footnotes of single entries begin or end like this.
+OF_ONE = ((NO_FIGURE, BADGES["✗"].capitalize()), UNRANKED)
 
 
 def of_entry(found: Measured, results: MachineResults) -> list[str]:
@@ -60,7 +62,7 @@ def of_entry(found: Measured, results: MachineResults) -> list[str]:
 
 def of_doubt(found: Measured) -> list[str]:
     """Why a figure is shown and not ranked."""
-    return [f"{markdown(found.doubt, 400)}. {NOT_RANKED}"] if found.doubt else []
+    return [f"{markdown(found.doubt, 400)}. {UNRANKED}"] if found.doubt else []
 
 
 def of_other_session(found: Measured, results: MachineResults) -> list[str]:

@@ -10,7 +10,7 @@ from itertools import count, product
 from string import ascii_lowercase
 from typing import Any
 
-from envbench.report.tables.footnotes import NO_FIGURE, NO_RECORD, NOT_RANKED
+from envbench.report.tables.footnotes import NO_RECORD, OF_ONE
 from envbench.results.measured_cells import Measured
 from envbench.text import markdown
 
@@ -103,13 +103,14 @@ def grid(
 def letters(table: Table, taken: Collection[str] = ()) -> dict[str, str]:
     """A letter for each footnote in reading order, without those that the document uses.
 
-    The rarest footnotes share the last of ``MOST_NOTES`` letters. Those that say why there is no
-    figure, or why a figure is not ranked, never share one: each is about its own cell.
+    The rarest footnotes share the last of ``MOST_NOTES`` letters. Those that say why a row is
+    refused, or why there is no figure or it is not ranked, never do: each is about its own entry.
     """
     every = ("".join(each) for n in count(1) for each in product(ascii_lowercase, repeat=n))
     free = (mark for mark in every if mark not in taken)
     notes = Counter(note for _, row in table.rows for entry in row for note in entry.notes)
-    serious = {n for n in notes if n.startswith(NO_FIGURE) or n.endswith(NOT_RANKED)}
+    begins, ends = OF_ONE
+    serious = {note for note in notes if note.startswith(begins) or note.endswith(ends)}
     others = Counter({note: number for note, number in notes.items() if note not in serious})
     frequent = {note for note, _ in others.most_common(MOST_NOTES - 1)} | serious | {NO_RECORD}
     alone = [note for note in notes if len(others) <= MOST_NOTES or note in frequent]

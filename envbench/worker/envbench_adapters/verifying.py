@@ -7,7 +7,7 @@ from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any, List, Tuple
 
 import numpy as np
-from envbench_worker.contract import COUNTERS, MOST_TRACED, Adapter, Trace
+from envbench_worker.contract import COUNTERS, LIBRARY, MOST_TRACED, Adapter, Trace
 
 if TYPE_CHECKING:  # Isaac Gym's interpreter has no Gymnasium, which families import
     from envbench_families.forced import Forced
@@ -160,6 +160,8 @@ class Watched:
     ``name``: the counter's key in a result's info. ``counters``: of all environments at the start.
     ``frames``: how many one of its counts is; ``seen_frames`` is the sum over all results.
     """
+
+    counted_by = LIBRARY
 
     def __init__(self, envs: Any, name: str, counters: Any, frames: float = 1.0) -> None:
         self._envs, self._name, self._counters, self._frames = envs, name, counters, frames

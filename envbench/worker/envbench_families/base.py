@@ -129,6 +129,7 @@ class Counted(gymnasium.Wrapper):  # type: ignore[misc]
 
     def __init__(self, env: Any, family: Family) -> None:
         super().__init__(env)
+        self.counted_by = family.counted_by
         self._now = family.clock(env)
         self._whole = family.whole_step
         self._skip = float(family.job.frame_skip)
@@ -167,3 +168,20 @@ class Counted(gymnasium.Wrapper):  # type: ignore[misc]
         """Frames since the last call; None if nothing counts them."""
         made, self._made = self._made, 0.0
         return None if self._now is None else round(made, _MICRO)
+
+
+class CountedElsewhere:
+    """Verify: reads the counters (``Counted``) of a vector env that steps in other processes.
+
+    ``envs.call(name)`` returns an attribute of each environment, as Gymnasium's ``AsyncVectorEnv``
+    does.
+    """
+
+    def __init__(self, envs: Any, family: Family) -> None:
+        self.counted_by = family.counted_by
+        self._envs = envs
+        COUNTERS.append(self)
+
+    @property
+    def seen_frames(self) -> float:
+        return float(sum(self._envs.call("seen_frames")))

@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, List, Optional
 from envbench_worker.contract import COUNTED_BY, COUNTERS, Adapter, Counts, Trace
 from envbench_worker.sensors import process_tree
 
+COUNTERS_OF = ("envbench_families.base", "envbench_adapters.verifying")  # envbench's counters
 STRIDES = (1, 2, 3, 5, 8, 13)  # vector steps per ``run``: the count must be right for any number
 AT_ONCE_S = 0.5  # twice the length of a window
 PATIENCE_S = 20.0  # the longest single ``run``, estimated from the speed so far
@@ -27,13 +28,16 @@ def count_twice(adapter: Adapter, calls: int, emit: Emit, own: bool) -> Dict[str
     Returns fields of ``envbench.model.Audit``; ``frames`` is None if nothing else counts. ``own``:
     the adapter is envbench's. The second count of a plugin is what its environments' counters in
     this process have seen when ``run`` returns: steps that are made later, as the adapter is asked
-    for its own count, are not steps of ``run``. Without a counter, it is only the plugin's claim.
+    for its own count, are not steps of ``run``. Without a counter of envbench's, it is only the
+    plugin's claim; with one, that says whose count it is.
     Raises ``TypeError`` if ``counted_by`` is not one of those that the contract names.
     """
-    whose = adapter.counted_by
+    whose: Any = adapter.counted_by
     if whose not in ("", *COUNTED_BY):
         known = ", ".join(map(repr, COUNTED_BY))
         raise TypeError('`counted_by` has to be "" or one of {}, not {!r}'.format(known, whose))
+    if whose and not own:
+        whose = counters_count()
     seen = None if own else seen_frames()
     if adapter.first_observations is not None:
         adapter.recount()  # discarded: what it made in lock-step
@@ -62,6 +66,13 @@ def seen_frames() -> Optional[float]:
     """The frames that the counters in this process have seen so far; None: there is no counter."""
     every = [each.seen_frames for each in COUNTERS]
     return None if not every or None in every else float(sum(every))
+
+
+def counters_count() -> str:
+    """Whose count the counters in this process read. "": there is none, they differ, or one of them
+    is not envbench's: then the adapter counts its own steps."""
+    known = {each.counted_by if type(each).__module__ in COUNTERS_OF else "" for each in COUNTERS}
+    return known.pop() if len(known) == 1 else ""
 
 
 def seen_resets() -> Optional[int]:

@@ -229,12 +229,13 @@ def test_arms_that_are_not_at_the_same_steps_are_not_compared() -> None:
     ]
     found = verdict(CHECK, own, CELL)
     assert (found.compared, found.different) == (0, 0)
+    assert found.uncompared == "one arm could not make as many steps as the other"
 
 
 def test_arms_whose_results_arrive_in_any_order_are_not_compared() -> None:
     found = verdict(CHECK, pairs(), CELL)
     assert (found.compared, found.different) == (0, 0)
-    assert "work not compared" in markdown(CHECK, [found], {})
+    assert "work not compared: its results arrive in any order" in markdown(CHECK, [found], {})
 
 
 def test_the_notes_say_which_part_of_an_episode_was_seen() -> None:

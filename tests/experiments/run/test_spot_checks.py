@@ -20,9 +20,10 @@ from envbench.engine.availability import TRIES, Arm
 from envbench.engine.local_executor import LocalExecutor
 from envbench.engine.target import MOST_TRACED, reference_of, target_of
 from envbench.engine.target import make_cell as resolved
-from envbench.experiments.run.rounds import SPOT_STEPS, spot_round, spot_steps
+from envbench.experiments.run.rounds import SPOT_STEPS, Measure, spot_round, spot_steps
 from envbench.model import (
     Apart,
+    Behaviour,
     Block,
     Cell,
     Failure,
@@ -372,3 +373,22 @@ def test_a_plugin_is_excused_only_if_its_first_observations_differ(
     cell = make_cell("mine", 2, env="gym", task="CartPole-v1")
     found = make_agreement(1.0, steps=60, start=0.1, repeats=True, first_difference=first)
     assert spot_check(cell, {}, found)[0] is same
+
+
+@pytest.mark.parametrize(
+    ("given", "timed"),
+    [
+        ({}, True),
+        ({"behaviour": Behaviour(steps_in="one-thread", large_batches=True)}, True),
+        ({"behaviour": Behaviour(steps_in="device")}, False),
+        ({"accelerator": True}, False),
+    ],
+    ids=["usual", "large batches", "device", "accelerator"],
+)
+def test_calls_of_one_step_of_a_plugin_are_timed_unless_each_length_is_compiled(
+    given: dict[str, Any], timed: bool
+) -> None:
+    """Otherwise a plugin could leave out work in long calls, and be ranked."""
+    mine = msgspec.structs.replace(backends.get("for-loop"), name="mine", **given)
+    assert ("short_calls" in Measure().protocol_of(mine).after) == timed
+    assert "short_calls" not in Measure().protocol_of(backends.get("for-loop")).after

@@ -309,9 +309,12 @@ def test_a_table_has_at_most_five_footnotes_and_the_rarest_share_one():
     assert "2<sup>e</sup>" in text
 
 
-def test_a_refusal_never_shares_its_footnote():
+@pytest.mark.parametrize("refusal", [
+    "No figure (invalid-figure): its steps are not the reference's",
+    "Refused: it claims 10 results, and its calls give at most 5.",
+])  # fmt: skip
+def test_a_refusal_never_shares_its_footnote(refusal):
     notes = ["common.", "second.", "third.", "fourth.", "rare one.", "rare two."]
-    refusal = "No figure (invalid-figure): its steps are not the reference's"
     rows = [
         ("For-loop", [Entry(text="1", notes=tuple(notes[:4])) for _ in range(3)]),
         ("Subprocess", [Entry(text="2", notes=tuple(notes[4:])), Entry(notes=(refusal,)), Entry()]),

@@ -76,3 +76,39 @@ def test_a_count_of_nobody_that_the_contract_names_is_refused(audit: Any, whose:
     adapter = SimpleNamespace(counted_by=whose, first_observations=None)
     with pytest.raises(TypeError, match="`counted_by` has to be \"\" or one of 'the emulator', "):
         audit.count_twice(adapter, 10, lambda event: None, own=False)
+
+
+class Library(Counter):
+    """A counter as envbench's own are."""
+
+    __module__ = "envbench_adapters.verifying"
+    counted_by = "the library"
+
+
+def test_a_counter_of_a_plugins_own_class_is_the_adapters_word(
+    audit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for counters, whose in (
+        ([Library(1.0, 0), Library(2.0, 0)], "the library"),
+        ([Library(1.0, 0), Counter(2.0, 0)], ""),
+        ([Counter(2.0, 0)], ""),
+        ([], ""),
+    ):
+        monkeypatch.setattr(audit, "COUNTERS", counters)
+        assert audit.counters_count() == whose
+
+
+@pytest.mark.parametrize(("own", "whose"), [(True, "the emulator"), (False, "the library")])
+def test_the_counters_of_a_plugin_say_whose_count_it_is(
+    audit: Any, monkeypatch: pytest.MonkeyPatch, own: bool, whose: str
+) -> None:
+    monkeypatch.setattr(audit, "COUNTERS", [counter := Library(0.0, 0)])
+
+    def run(calls: int) -> Any:
+        counter.seen_frames += calls
+        return SimpleNamespace(steps=calls, resets=0, _asdict=dict)
+
+    adapter = SimpleNamespace(
+        counted_by="the emulator", first_observations=None, run=run, recount=lambda: 1.0
+    )
+    assert audit.count_twice(adapter, 3, lambda event: None, own=own)["counted_by"] == whose
