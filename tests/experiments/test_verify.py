@@ -65,6 +65,7 @@ OF_PHYSICS = {
     "hides-ends": "HidesEndsInLongerCalls",
     "looks-at-last-steps": "LooksAtLastSteps",
     "shows-less": "ShowsLess",
+    "same-joints": "SameJoints",
 }
 
 OF_GAMES = {
@@ -106,6 +107,7 @@ def cheats(monkeypatch: pytest.MonkeyPatch, family: Family) -> dict[str, backend
         "aliases-in-run": "AliasesInRun",
         "ring-of-buffers": "RingOfBuffers",
         "recount-lies": "RecountLies",
+        "own-counter": "OwnCounter",
         "ignores-at-last": "IgnoresAtLast",
         "ignores-in-longer-calls": "IgnoresActionsInLongerCalls",
         "no-actions": "NoActions",
@@ -143,6 +145,7 @@ CAUGHT = {
     "aliases-in-run": ("✗", "overwrite the results"),
     "ring-of-buffers": ("✗", "overwrite the results"),
     "recount-lies": ("✗", "its environments made"),
+    "own-counter": ("✗", "only the adapter counts its steps"),
     "ignores-at-last": DIFFERS,
     "ignores-in-longer-calls": DIFFERS,
     "skips-frames": ("✗", "its environments made"),
@@ -179,6 +182,7 @@ OF_FAMILY = {
         "no-contact-forces": ("✗", "all zero"),
         "shows-less": ("≠", "its observations have another shape (27)"),
         "no-time-limit": ("✗", "reach their time limit"),
+        "same-joints": ("✗", "its actions depend on each other"),
         "hides-ends": ("✗", "are not reset there"),
         "looks-at-last-steps": ("✗", "are not reset there"),
     },
