@@ -295,7 +295,7 @@ def listening(*given):
     return result
 
 setattr(adapter.pool, name, listening)
-claims = [adapter.run(calls) for calls in (1, 400, 1200, 1200)]
+claims = [adapter.run(calls) for calls in (1, 400, 1200, 2600)]
 elapsed, steps, resets = {}, 0, 0
 for ids, counters in received:
     for number, counter in zip(ids, counters):
@@ -327,6 +327,6 @@ def test_a_pools_transitions_equal_the_advances_of_each_environments_counter(
 ) -> None:
     found = audit(sys.executable, POOL_AUDIT, module, adapter, family, task)
     assert found["claimed"] == found["seen"]
-    assert found["received"] == 2 * 2801 == sum(found["seen"])
+    assert found["received"] == 2 * 4201 == sum(found["seen"])
     first = found["instances"] if adapter == "EnvPoolAsync" else 0  # resets before any step
     assert found["seen"][1] > first  # episodes ended: there was something to subtract
