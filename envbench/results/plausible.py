@@ -48,7 +48,7 @@ from envbench.stats.without_stops import (
 UNCHECKED = "none of its steps were checked while it was measured (docs/verify.md)"
 OWN_COST = 1.05  # a ceiling can be this much too low: its own loop costs a little
 WITHOUT_INTERVAL = 1.5  # two sessions of one host have differed by 1.39
-WITHOUT_RESETS = 1.5  # never to reset saves less than that: ceilings spend little time on resets
+WITHOUT_RESETS = 1.5  # above it, not to reset is no reason (chosen, not measured)
 FASTEST_UNCHECKED = 2.0  # relative to a checked process (honest cells: docs/studies.md)
 # In the ledger, but not done by the engine in a step.
 _BESIDE = ("returned_to", "observation_shape", "observation_dtype", "noop_max")

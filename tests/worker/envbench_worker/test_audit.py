@@ -112,3 +112,14 @@ def test_the_counters_of_a_plugin_say_whose_count_it_is(
         counted_by="the emulator", first_observations=None, run=run, recount=lambda: 1.0
     )
     assert audit.count_twice(adapter, 3, lambda event: None, own=own)["counted_by"] == whose
+
+
+def test_counters_in_other_processes_are_asked_through_the_vector_env(audit: Any) -> None:
+    from envbench_families.base import CountedElsewhere
+
+    seen = {"seen_frames": (8.0, 4.0)}
+    envs = SimpleNamespace(call=seen.__getitem__)
+    audit.COUNTERS.clear()
+    CountedElsewhere(envs, SimpleNamespace(counted_by="the emulator"))
+    assert (audit.seen_frames(), audit.counters_count()) == (12.0, "the emulator")
+    assert audit.seen_resets() is None  # nothing in this process counts them
