@@ -17,7 +17,7 @@ OFTEN = 1000  # one episode in this many steps: its reset may matter
 def sentences(plan: Plan, verdicts: Sequence[CellVerdict]) -> list[str]:
     """What was found, a sentence per cell: about the only one, and about each that did not pass.
     If all of several passed, about the slowest. An alarm that did not repeat has a sentence of its
-    own."""
+    own, and so have cells whose work was not compared."""
     made = []
     for each in verdicts:
         name = _place(each.cell)
@@ -49,7 +49,11 @@ def sentences(plan: Plan, verdicts: Sequence[CellVerdict]) -> list[str]:
         slowest = min(verdicts, key=lambda each: each.stages[-1]["steps"].ratio)
         changed = _changed("steps", slowest.stages[-1]["steps"])
         made.append(f"{_place(slowest.cell)} (the slowest of {len(verdicts)} cells): {changed}.")
-    return made
+    uncompared: dict[str, list[str]] = {}
+    for each in verdicts:
+        if each.steps and not each.compared:
+            uncompared.setdefault(work(each), []).append(_place(each.cell))
+    return [*made, *(f"{listed(places)}: {why}." for why, places in uncompared.items())]
 
 
 def _place(cell: Cell) -> str:
@@ -128,8 +132,8 @@ def part(found: CellVerdict) -> str:
 def work(found: CellVerdict) -> str:
     """Do both arms the same work?"""
     if not found.compared:
-        why = " and ".join(found.engines) or found.uncompared
-        return ": ".join(filter(None, ["work not compared", why]))
+        why = f"the arms have {' and '.join(found.engines)}" if found.engines else found.uncompared
+        return f"results not compared ({why})" if why else "results not compared"
     if found.differing:
         return f"other results {_where(found)}"
     more = f" and in each of {found.each_step:,} more steps" if found.each_step else ""

@@ -223,8 +223,8 @@ def _row(found: CellVerdict) -> list[Any]:
 
 
 def _notes(found: CellVerdict, last: dict[str, Stage]) -> str:
-    beside = found.slower[1:] if found.slower[:1] == ["steps"] else found.slower
-    notes = [f"{name} ×{1 / last[name].ratio:.2f}" for name in beside if name in last]
+    beside = [name for name in found.slower if name in last and name not in ("steps", "all steps")]
+    notes = [f"{name} ×{1 / last[name].ratio:.2f}" for name in beside]
     steps, every = last["steps"], last.get("all steps")
     differ = every and steps.verdict == "INCONCLUSIVE" and steps.high < every.interval[0]
     if differ:

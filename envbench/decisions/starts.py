@@ -23,10 +23,10 @@ def probability(begun: Array, starts: Array, by: Array | None, first: int | None
 
     Three tests, with Bonferroni's correction. How many different starts are there (among as many of
     the reference's, drawn at random)? Is each of their numbers distributed as the reference's
-    (Kolmogorov-Smirnov)? And do two environments begin alike more often than by chance?
+    (Kolmogorov-Smirnov), and does it spread as far? And do two environments begin alike more often
+    than by chance?
     """
     import numpy as np
-    from scipy.stats import ks_2samp
 
     mine, theirs = (
         np.nan_to_num(each.reshape(len(each), -1)[:, :first].astype(np.float64))
@@ -36,13 +36,30 @@ def probability(begun: Array, starts: Array, by: Array | None, first: int | None
     different = len(np.unique(mine[:count], axis=0))
     _, kinds = np.unique(theirs, axis=0, return_inverse=True)
     draws = (chance.permutation(kinds.ravel())[:count] for _ in range(DRAWS))
-    fewer = sum(len(np.unique(each)) <= different for each in draws)
-    shape = [ks_2samp(a, b).pvalue for a, b in zip(mine.T, theirs.T, strict=True)]
+    all_differ = different == count  # then no draw has more different ones
+    fewer = DRAWS if all_differ else sum(len(np.unique(each)) <= different for each in draws)
+    shape = _shape(mine, theirs)
     alike = float(((np.bincount(kinds.ravel()) / len(theirs)) ** 2).sum())
     copied = _copied(mine, by, alike)
     few = max((fewer + 1) / (DRAWS + 1), _equal(theirs, count, count - different))
     chances = few, len(shape) * min(shape), copied
     return float(min(1.0, *(len(chances) * each for each in chances)))
+
+
+def _shape(mine: Array, theirs: Array) -> list[float]:
+    """Return p-values of Kolmogorov-Smirnov tests: two for each number, of its values and of their
+    distances from the median of both sides. The distances show another spread, which the values
+    hardly do."""
+    import numpy as np
+    from scipy.stats import ks_2samp
+
+    middle = np.median(np.concatenate([mine, theirs]), axis=0)
+    pairs = [(mine, theirs), (np.abs(mine - middle), np.abs(theirs - middle))]
+    return [
+        float(ks_2samp(ours, its).pvalue)
+        for a, b in pairs
+        for ours, its in zip(a.T, b.T, strict=True)
+    ]
 
 
 def _equal(theirs: Array, count: int, equal: int) -> float:

@@ -173,8 +173,11 @@ def _unlike(first: Measured, second: Measured, by: By) -> list[str]:
         found.append(f"the libraries ran different tasks: {tasks}")
     if backends.same_work(one) != backends.same_work(other):
         found.append("the settings of one side change its work")
-    if "✗" in badges:
-        found.append("`envbench verify` refused the figures of one side")
+    found += [
+        f"one side has no figure: {each.summary.failure.message}"
+        for each in (first, second)
+        if each.refused and each.summary.failure
+    ]
     found += [f"one figure is in doubt: {each.doubt}" for each in (first, second) if each.doubt]
     if by is by_backend and "≠" in badges and "✗" not in badges:
         each = " and ".join(badge or "not verified" for badge in badges)

@@ -199,7 +199,9 @@ class Verified:
         found = judge(self.verification)
         if not self.refuted or found.badge == REFUSES:
             return found
-        text = f"a figure was refused: {self.refuted}; verified before: {found.lock_step}"
+        text = f"a figure was refused: {self.refuted}"
+        if not found.lock_step.startswith("the reference"):
+            text += f"; verified before: {found.lock_step}"
         return replace(found, badge="✗", lock_step=text)
 
 

@@ -64,9 +64,13 @@ def plausible(
     every = [*stored, *measured]
     references = _References(every)
     caught = {_row(each): by for each in every if (by := _refused_by(each, references))}
-    measured = [_beside(_judged(each, references), caught) for each in measured]
-    ceilings = highest_ceilings(measured)
-    made = [_checked(each, ceilings.get(_task(each)), relations) for each in measured]
+    judged = [_judged(each, references) for each in measured]
+    ceilings = highest_ceilings(judged)
+    checked = [_checked(each, ceilings.get(_task(each)), relations) for each in judged]
+    for before, after in zip(judged, checked, strict=True):
+        if before.fps is not None and after.fps is None:
+            caught.setdefault(_row(after), "the ceiling")
+    made = [_beside(each, caught) for each in checked]
     out: dict[str, set[str]] = defaultdict(set)
     for each in made:
         if (each.fps is None or each.doubt) and each.cell.key in each.session.cells:
@@ -244,10 +248,10 @@ def _row(found: Measured) -> tuple[str, ...]:
 
 
 def _beside(found: Measured, caught: Mapping[tuple[str, ...], str]) -> Measured:
-    """The measurement, in doubt if a check refused another cell of its row."""
+    """The measurement, in doubt if another cell of its row was refused."""
     if found.fps is None or found.doubt or not (by := caught.get(_row(found))):
         return found
-    return replace(found, doubt=f"{by} refused another figure of its row")
+    return replace(found, doubt=f"another figure of its row was refused by {by}")
 
 
 def highest_ceilings(measured: Iterable[Measured]) -> dict[tuple[str, str, str], Measured]:

@@ -400,6 +400,14 @@ def test_environments_that_begin_alike_are_found_if_one_is_some_episodes_ahead(a
     assert starts.probability(np.concatenate([shared, apart]), usual, by, None) > 0.001
 
 
+def test_starts_that_spread_half_as_far_are_found() -> None:
+    chance = np.random.default_rng(1)
+    mine, usual = (chance.uniform(-0.05, 0.05, (count, 4)) for count in (50, 100))
+    by = np.arange(50) % 4
+    assert starts.probability(mine, usual, by, None) > 0.01
+    assert starts.probability(0.5 * mine, usual, by, None) < 1e-4
+
+
 def test_two_equal_starts_are_chance_where_a_start_is_one_rounded_number() -> None:
     """MountainCar begins at one float32 number from -0.6 to -0.4: in about one of a thousand
     verifications, two of 68 are equal."""

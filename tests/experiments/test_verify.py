@@ -66,6 +66,7 @@ OF_PHYSICS = {
     "looks-at-last-steps": "LooksAtLastSteps",
     "shows-less": "ShowsLess",
     "same-joints": "SameJoints",
+    "narrow-starts": "NarrowStarts",
 }
 
 OF_GAMES = {
@@ -183,6 +184,7 @@ OF_FAMILY = {
         "shows-less": ("≠", "its observations have another shape (27)"),
         "no-time-limit": ("✗", "reach their time limit"),
         "same-joints": ("✗", "its actions depend on each other"),
+        "narrow-starts": ("✗", "begin differently"),
         "hides-ends": ("✗", "are not reset there"),
         "looks-at-last-steps": ("✗", "are not reset there"),
     },

@@ -65,7 +65,7 @@ def test_a_clear_difference_has_its_ratio_and_interval() -> None:
 @pytest.mark.parametrize(
     ("audit", "verdict", "message"),
     [
-        ({"steps": 40, "frames": 80.0}, "", "refused the figures of one"),
+        ({"steps": 40, "frames": 80.0}, "", "refused this row"),
         (
             {"steps": 20, "frames": 80.0},
             "?",

@@ -60,6 +60,23 @@ def test_a_figure_above_the_ceiling_of_the_same_engine_is_refused() -> None:
     assert found.session.cells.keys() == {shown(records({"ceiling": 1}, work), "ceiling").cell.key}
 
 
+def test_the_other_figures_of_a_row_above_the_ceiling_are_doubtful() -> None:
+    work = {"facts": {"work": CEILING}}
+    cells = [make_cell("for-loop", 1), make_cell("for-loop", 2), make_cell("subprocess", 1)]
+    cells.append(make_cell("ceiling", 2, kind="ceiling"))
+    speeds = [900, 2200, 800, 2000]
+    runs = [
+        make_run(cell, [speed + number % 3] * 4, round=number, block=f"{number}", **work)
+        for number in range(5)
+        for cell, speed in zip(cells, speeds, strict=True)
+    ]
+    found = {each.cell.key: each for each in select([make_plan(cells, 5), *runs]).measured}
+    one, two, other, _ = (found[cell.key] for cell in cells)
+    assert (one.fps is None, two.fps is None, other.doubt) == (False, True, "")
+    assert one.doubt == "another figure of its row was refused by the ceiling"
+    assert one.session.cells.keys() == {cell.key for cell in cells[2:]}
+
+
 def test_the_highest_ceiling_counts_not_the_newest() -> None:
     """A later one may have been measured on fewer cores."""
     work = {"for-loop": ENGINE, "ceiling": CEILING}
@@ -276,7 +293,7 @@ def test_resets_that_are_refused_once_make_later_figures_of_the_row_doubtful() -
     caught = resetting({"for-loop": 23, "subprocess": 2}, plan="a")
     again = resetting({"for-loop": 23, "subprocess": 23}, plan="b")
     assert shown([*caught, *again], "subprocess").doubt == (
-        "a comparison of resets refused another figure of its row"
+        "another figure of its row was refused by a comparison of resets"
     )
 
 

@@ -7,11 +7,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from envbench.backends import is_built_in
 from envbench.decisions import slowdown
 from envbench.decisions.slowdown import Slices, Stage, Verdict
 from envbench.engine.experiment import Facts
 from envbench.experiments.pairs import cell_of, disturbed, trial_of
-from envbench.model import BlockRecord, Cell, Failure, PairsDesign, Plan, Rule, TrialRecord, Windows
+from envbench.model import (
+    Behaviour,
+    BlockRecord,
+    Cell,
+    Failure,
+    PairsDesign,
+    Plan,
+    Rule,
+    TrialRecord,
+    Windows,
+)
 
 FIRST, SECOND = 1, 2
 BASELINE, CANDIDATE = "baseline", "candidate"
@@ -20,9 +31,6 @@ FLOORS = {"start-up": 0.05e9, "first step": 0.1e9, "reset": 1e3, "memory": 16 * 
 ENDS = "ends"
 RETURNED = ("observations", "rewards", ENDS, ENDS)  # by a step, terminated and truncated apart
 WORSE: tuple[Verdict, ...] = ("BROKEN", "REGRESSION", "INCONCLUSIVE", "IMPROVEMENT", "PASS")
-
-
-UNREAD = "its results arrive in any order, or cannot be read cheaply"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +81,7 @@ def verdict(
         return CellVerdict(cell=cell, verdict="INCONCLUSIVE")
     second = whole_stage(plan, own, SECOND)
     decided, slower = slowdown.of_cell(first, second)
-    same = same_results(own, facts or {})
+    same = same_results(own, facts or {}, unread(plan, cell))
     ended = {
         arm: sum(sum(trial.measured.resets) for trial in trials if trial.arm == arm)
         for arm in (BASELINE, CANDIDATE)
@@ -132,7 +140,15 @@ def findings(plan: Plan, blocks: Sequence[BlockRecord]) -> dict[str, Stage]:
     return quantities
 
 
-def same_results(own: Sequence[BlockRecord], facts: Facts) -> SameResults:
+def unread(plan: Plan, cell: Cell) -> str:
+    """Why an adapter does not return the results of a slice."""
+    if not is_built_in(cell.backend):
+        return "its adapter does not return them (`last`, docs/backends.md)"
+    device = plan.behaviour.get(cell.backend, Behaviour()).steps_in == "device"
+    return "they would have to be copied from the device" if device else "they arrive in any order"
+
+
+def same_results(own: Sequence[BlockRecord], facts: Facts, why_unread: str = "") -> SameResults:
     """Compare the last results of each slice, and those of each step of the part after them.
 
     Both arms have the same seed and get the same actions, and their k-th slices end after as many
@@ -161,7 +177,7 @@ def same_results(own: Sequence[BlockRecord], facts: Facts) -> SameResults:
             made["each_step"] += sum(a.short_calls.steps) if after else 0
             found.update(*differing)
     read = any(trial.results for block in own for trial in block.trials)
-    why = "one arm could not make as many steps as the other" if read else UNREAD
+    why = "one arm could not make as many steps as the other" if read else why_unread
     return SameResults(
         **made,
         differing=[each for each in dict.fromkeys(RETURNED) if each in found],

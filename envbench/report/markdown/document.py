@@ -41,7 +41,7 @@ envbench report
 
 Without `--machine`, envbench takes the profile that matches this machine, or makes one.
 
-You can edit everything outside the marked tables: `envbench report` does not change it.
+`envbench report` changes only the marked tables. Edit the rest freely.
 """
 
 

@@ -21,10 +21,9 @@ _LARGEST = "Each row shows its largest number of environments, if possible of th
 _COSTS_NOTE = (
     f"{_LARGEST}Start-up is import and build; the first "
     "step includes compilation. Both are medians over processes. A first step is shown as a range "
-    "where one process took more than twice as long as another: a library may have cached compiled "
-    "code on disk. Memory is the sum of the largest memory of a worker and of its processes. A "
-    "reset is of all environments. CPU seconds are of all processes of the worker, joules of the "
-    "whole machine."
+    "where one process took over twice as long as another: compiled code may be cached on disk. "
+    "Memory is the sum of the largest memory of a worker and of its processes. A reset is of all "
+    "environments. CPU seconds are of all processes of the worker, joules of the whole machine."
 )
 _LATENCY_NOTE = (
     f"{_LARGEST}The times are those of single vector "

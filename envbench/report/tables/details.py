@@ -30,8 +30,8 @@ _WHERE_SAID = {  # words in a table -> what its note says about them
     " of 100 steps": "In 97 of 100 steps: another build of an engine differs in a few.",
     " of half of the environments": "Of half of the environments: without resets, the others can "
     "stay in contacts that the builds resolve differently.",
-    " p = ": "p: how likely such a difference is between equal distributions, which count as "
-    "different under 0.0001.",
+    " p = ": "p: how likely so large a difference is if both are distributed alike. Under 0.0001, "
+    "they count as different.",
 }
 
 

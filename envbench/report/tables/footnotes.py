@@ -85,7 +85,7 @@ def of_verification(found: Verified, shared: Collection[str] = ()) -> list[str]:
         if verdict.badge == "≠" and texts[0].startswith(("equal", "same", "the reference")):
             texts = ["its settings"]
         reasons = "; ".join(text for text in texts if text).removeprefix("not compared: ")
-        sentences.append(f"{BADGES[verdict.badge].capitalize()}: {markdown(reasons, 300)}.")
+        sentences.append(f"{BADGES[verdict.badge].capitalize()}: {markdown(reasons, 600)}.")
     silent = [each for each in differences if each.endswith(UNREPORTED)]
     if known := [each for each in differences if each not in silent]:
         sentences.append(f"Other settings: {markdown(', '.join(known), 600)}.")
@@ -109,8 +109,10 @@ def of_failure(failure: Failure) -> str:
     phase = "" if failure.phase == failure.reason else failure.phase.replace("_", " ")
     where = f" in {phase}" if phase else ""
     died = f", {failure.signal}" if failure.signal else ""
-    kind = markdown(f"{failure.reason}{where}{died}", 80)
-    return f"{NO_FIGURE} ({kind}): {markdown(failure.message, 200) or 'no reason was given'}"
+    message = markdown(failure.message, 400) or "no reason was given"
+    if failure.reason == "invalid-figure":  # the message says what is wrong with it
+        return f"{NO_FIGURE}: {message}"
+    return f"{NO_FIGURE} ({markdown(f'{failure.reason}{where}{died}', 80)}): {message}"
 
 
 def elsewhere(found: Measured, profile: Profile | None) -> bool:

@@ -210,6 +210,7 @@ def _equal_work(results: MachineResults) -> list[str]:
     if not verified:
         return _spots(results)
     badges = {each.verdict.badge for each in verified.values()}
+    badges |= {"–"} if results.rows.keys() - verified.keys() else set()
     legend = ", ".join(f"{mark} {what}" for mark, what in BADGES.items() if mark in badges)
     stale = [label for label in results.labels if label in verified and verified[label].stale]
     rows = "all rows" if len(stale) == len(verified) else listed([markdown(each) for each in stale])
@@ -224,16 +225,19 @@ def _equal_work(results: MachineResults) -> list[str]:
 
 
 def _spots(results: MachineResults) -> list[str]:
-    """How many cells the reference followed while they were measured. Without cells of the main
-    table that could be compared: nothing."""
+    """How many cells the reference followed while they were measured, and which rows have none.
+    Nothing, if all rows have other engines."""
     spots = [found for found in results.measured if found.spot]
+    kind = results.measured[0].cell.kind  # a table has one kind
+    standard = families.of_record(results.env).standard(kind, results.task)
     if not spots:
-        standard = families.of_record(results.env).standard("env", results.task)
-        compared = standard is not None and results.section == ""
-        none = compared and not all(each.quick for each in results.with_figures)
+        able = (
+            not each.quick and not backends.of_record(each.cell.backend).own_engine
+            for each in results.with_figures
+        )
+        none = standard is not None and any(able)
         return ["No cell was spot-checked."] if none else []
     checked = {each.label for each in spots}
-    standard = families.of_record(results.env).standard(spots[0].cell.kind, results.task)
     others = [
         label
         for label, row in results.rows.items()

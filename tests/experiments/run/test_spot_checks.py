@@ -186,7 +186,7 @@ def test_a_refused_figure_puts_the_others_of_its_row_in_doubt() -> None:
         for each in select([make_fact(), make_plan(cells), *runs]).measured
     }
     assert found["subprocess", 2].fps is None
-    assert found["subprocess", 4].doubt == "a spot check refused another figure of its row"
+    assert found["subprocess", 4].doubt == "another figure of its row was refused by a spot check"
     assert found["for-loop", 2].doubt == ""
 
 
@@ -323,7 +323,7 @@ def test_a_refusal_stays_when_the_cell_is_measured_again() -> None:
         ]
     (found,) = select(records).measured
     assert found.plan_id == "later"
-    assert found.doubt == "a spot check refused another figure of its row"
+    assert found.doubt == "another figure of its row was refused by a spot check"
 
 
 def test_a_plugin_without_a_spot_check_is_not_ranked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,7 @@ def test_the_report_has_a_badge_for_each_verified_row_and_explains_it_once() -> 
     text = table(make_verification())
     assert "| Equal work" in text.splitlines()[0]
     assert "| ✓ " in text
-    assert "Equal work: ✓ same work as the reference." in text
+    assert "Equal work: ✓ same work as the reference, – not shown to be equal." in text
     assert FASTEST in text
 
 
@@ -84,7 +84,7 @@ def test_a_figure_that_a_spot_check_refuses_leaves_a_document_that_has_it() -> N
     assert FASTEST in before
     text = table_of(refused_by_a_spot_check(), before)
     assert "3,200" not in text
-    assert "No figure (invalid-figure)" in text
+    assert "No figure: its steps in a spot check are not" in text
     assert "no record of this figure" not in text
     assert "1,600" in text
 
