@@ -21,6 +21,7 @@ _BOOLS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no"
 _TAKES = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "text"}
 _CORE = "(0|[1-9][0-9]{0,3})"
 CORES = f"{_CORE}(-{_CORE})?(,{_CORE}(-{_CORE})?)*"  # of one node: 0-3, or 0,2,4-7
+MARKS = "✓≠✗≈"  # of tables
 LARGEST_INT = 2**31 - 1  # the measured libraries use 32 bits
 
 
@@ -256,6 +257,8 @@ def trouble(backend: Backend) -> str:
     texts = [backend.label, backend.by_hand, *(each.help for each in backend.settings)]
     if not backend.label or not all(text.isprintable() for text in texts):
         return "its label is empty, or a text of it holds control characters"
+    if set(MARKS) & set(backend.label):
+        return f"its label holds a mark of the tables ({MARKS})"
     if not (1 <= backend.repeats <= MOST_ROUNDS and backend.families and backend.library.strip()):
         return f"it needs a library, a family and 1 to {MOST_ROUNDS} repeats"
     for setting in backend.settings:

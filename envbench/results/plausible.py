@@ -8,12 +8,8 @@ measured.
 The same applies if its environments reset much less or more often, per measured step, than those
 of the reference on the same machine (``stats.reset_rates``). Quick measurements are too short.
 
-A plugin's figure is doubtful, too, if the process stepped less than half as fast before its first
-slice, where nothing is untimed between its steps, or two thirds as fast in calls of one step
-(``stats.without_stops``), with 95 % confidence. Then a part of the work may have been done between
-the slices, or left out in long calls. It is doubtful as well if a process without a spot check is
-over twice as fast as one with it: an adapter can find out which is which. Built-in backends
-do none of this, but a busy machine can look like that.
+A plugin's figure is doubtful, too, if its process steps at another pace where no slice times it
+(``decisions.pace``).
 
 The ceiling is the engine alone, on every core. A backend with the same engine and the same settings
 cannot be faster, so such a figure is refused (or in doubt, if its interval is wide). Another build,
@@ -26,30 +22,22 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from statistics import median
 from typing import Any, NamedTuple
 
 from envbench import backends, families
+from envbench.decisions import pace
 from envbench.decisions.equal_work import spot_check
 from envbench.decisions.ledger import claims, differences, one_engine
 from envbench.families import Standard
-from envbench.model import Cell, Failure, arm_key
+from envbench.model import Cell, Failure, Run, arm_key
 from envbench.results.measured_cells import Measured, row_of, without_figure
 from envbench.results.relations import Relations
 from envbench.stats.reset_rates import Resets, differ, per_step, resets
-from envbench.stats.without_stops import (
-    SLOWEST,
-    SLOWEST_IN_SHORT_CALLS,
-    in_short_calls,
-    pooled,
-    without_stops,
-)
 
 UNCHECKED = "none of its steps were checked while it was measured (docs/verify.md)"
 OWN_COST = 1.05  # a ceiling can be this much too low: its own loop costs a little
 WITHOUT_INTERVAL = 1.5  # two sessions of one host have differed by 1.39
 WITHOUT_RESETS = 1.5  # above it, not to reset is no reason (chosen, not measured)
-FASTEST_UNCHECKED = 2.0  # relative to a checked process (honest cells: docs/studies.md)
 # In the ledger, but not done by the engine in a step.
 _BESIDE = ("returned_to", "observation_shape", "observation_dtype", "noop_max")
 
@@ -158,46 +146,16 @@ def _judged(found: Measured, references: _References) -> Measured:
 
 
 def _paced(found: Measured) -> Measured:
-    """The measurement, in doubt if processes without a spot check are too fast, or if its slices
-    are, for its warm-up or its short calls."""
+    """The measurement, in doubt if the pace of a plugin's processes is (``decisions.pace``)."""
     if found.fps is None or found.doubt or backends.is_built_in(found.cell.backend):
         return found
-    if (ratio := fastest_unchecked(found)) is not None and ratio > FASTEST_UNCHECKED:
-        doubt = f"a process without a spot check is {ratio:,.1f} times as fast as one with it"
-        return replace(found, doubt=doubt)
-    for rate, slowest, outside in (
-        (
-            without_stops,
-            SLOWEST,
-            "its warm-up, where its steps follow each other without a pause: it may do a part of "
-            "its work between slices",
-        ),
-        (
-            in_short_calls,
-            SLOWEST_IN_SHORT_CALLS,
-            "calls of one step, which are compared with the reference's: it may leave out work in "
-            "long calls",
-        ),
-    ):
-        mean = pooled([each for run in found.runs if (each := rate(run)) is not None])
-        if mean is None:
-            continue
-        at_most = mean.interval[1] if mean.interval else mean.ratio
-        if at_most < slowest:
-            times = f"its slices are {1 / mean.ratio:,.1f} times as fast as"
-            return replace(found, doubt=f"{times} {outside}")
-    return found
+    return replace(found, doubt=pace.doubt(counted_runs(found)))
 
 
-def fastest_unchecked(found: Measured) -> float | None:
-    """The highest speed of its processes without a spot check / the median of those with one."""
+def counted_runs(found: Measured) -> list[Run]:
+    """Its processes that count."""
     counted = set(found.summary.runs)
-    rates: dict[bool, list[float]] = {True: [], False: []}
-    for run in found.runs:
-        steps = sum(run.measured.steps)
-        if run.run_id in counted and steps:
-            rates[run.agreement is not None].append(steps / sum(run.measured.ns))
-    return max(rates[False]) / median(rates[True]) if all(rates.values()) else None
+    return [run for run in found.runs if run.run_id in counted]
 
 
 def _resetting(found: Measured, references: _References) -> Measured:
@@ -223,8 +181,7 @@ def _resetting(found: Measured, references: _References) -> Measured:
 
 def _resets(found: Measured) -> list[Resets]:
     """Of each of its processes that counts."""
-    counted = set(found.summary.runs)
-    return [resets(run) for run in found.runs if run.run_id in counted]
+    return [resets(run) for run in counted_runs(found)]
 
 
 def _is_reference(cell: Cell) -> bool:

@@ -15,8 +15,6 @@ from statistics import fmean
 from envbench.model import Run, Windows
 from envbench.stats.intervals import Interval, interval
 
-SLOWEST = 0.5  # without a stop, relative to slices (honest cells: docs/studies.md)
-SLOWEST_IN_SHORT_CALLS = 0.67  # relative to slices
 CALL_NS = 20_000  # of a call of ``run``, at most: not a cost of its steps
 SETTLED_NS = 1_000_000_000  # of the warm-up, which do not count: caches fill, a clock may rise
 FEWEST_NS = 500_000_000  # after that
@@ -51,15 +49,15 @@ def without_stops(run: Run) -> float | None:
     return steps / took / (sum(slices.steps) / sum(slices.ns))
 
 
-def in_short_calls(run: Run) -> float | None:
-    """The process's rate in calls of one step / its rate in slices, which are one call each.
+def in_short_calls(run: Run, call_ns: int = CALL_NS) -> float | None:
+    """The process's rate in calls of one step / its rate in slices, which are long calls.
 
-    Without the cost of the calls, as far as it is at most ``CALL_NS`` each. None if it made no
-    short calls in valid windows, or if they took no longer than that.
+    Without the cost of the calls, which is at most ``call_ns`` each. None if it made no short calls
+    in valid windows, or if they took no longer than that.
     """
     short, slices = run.short_calls, run.measured
     valid = [i for i in range(len(short.ns)) if str(i) not in short.invalid]
-    took = sum(short.ns[i] - CALL_NS * short.calls[i] for i in valid)
+    took = sum(short.ns[i] - call_ns * short.calls[i] for i in valid)
     steps = sum(_steps(run, short, i) for i in valid)
     if took <= 0 or not steps or not sum(slices.steps):
         return None

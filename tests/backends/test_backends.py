@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,6 +56,12 @@ def test_the_built_in_backends_are_listed_in_the_order_of_table_rows() -> None:
 @pytest.mark.parametrize("backend", BUILT_IN, ids=lambda backend: backend.name)
 def test_a_built_in_backend_obeys_the_rules_for_plugins(backend: Backend) -> None:
     assert backends.trouble(backend) == ""
+
+
+def test_a_label_cannot_hold_a_mark_of_the_tables() -> None:
+    backend = msgspec.structs.replace(backends.get("for-loop"), label="Fast ✓")
+    wrong = backends.trouble(backend)
+    assert wrong == "its label holds a mark of the tables (✓≠✗≈)"
 
 
 def test_a_plugin_cannot_be_a_ceiling() -> None:

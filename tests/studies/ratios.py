@@ -38,13 +38,14 @@ from document import fill
 from tabulate import tabulate
 
 from envbench import backends
+from envbench.decisions.pace import FASTEST_UNCHECKED, SLOWEST_WARM_UP, fastest_unchecked
 from envbench.decisions.session import Session, key_of
 from envbench.model import Run, RunDesign, Windows
 from envbench.results.folder import load_files
 from envbench.results.measured_cells import Measured
-from envbench.results.plausible import FASTEST_UNCHECKED, fastest_unchecked
+from envbench.results.plausible import counted_runs
 from envbench.stats.reset_rates import FACTOR, FEWEST, per_step, resets
-from envbench.stats.without_stops import SLOWEST, WithoutStops, pooled, without_stops
+from envbench.stats.without_stops import WithoutStops, pooled, without_stops
 
 RESULTS = Path(__file__).parents[2] / "results"
 FOLDERS = [RESULTS / "studies" / "ratios", *(RESULTS / each for each in ("epyc-vm", "xeon-vm"))]
@@ -216,7 +217,7 @@ def honest(recorded: list[Recorded]) -> list[list[object]]:
             mean = pooled([ratio for run in each.runs if (ratio := without_stops(run)) is not None])
             if mean is not None:
                 unstopped.append(mean.ratio)
-            if (fastest := fastest_unchecked(each)) is not None:
+            if (fastest := fastest_unchecked(counted_runs(each))) is not None:
                 unchecked.append(fastest)
             own = [resets(run) for run in each.runs]
             enough = sum(of.resets for of in own) >= FEWEST
@@ -224,7 +225,7 @@ def honest(recorded: list[Recorded]) -> list[list[object]]:
             if reference and enough and compared:
                 reset.append(per_step(own) / reference)
     rules = [
-        ("speed without a stop / in slices", unstopped, f"< {SLOWEST:g}"),
+        ("speed without a stop / in slices", unstopped, f"< {SLOWEST_WARM_UP:g}"),
         ("fastest process / those with a spot check", unchecked, f"> {FASTEST_UNCHECKED:g}"),
         ("resets per step / the reference's", reset, f"apart by {FACTOR:g} or more"),
     ]

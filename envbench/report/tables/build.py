@@ -175,15 +175,19 @@ def _other_columns(results: MachineResults) -> dict[str, dict[str, Entry]]:
         }
     for name, texts in (usual_costs(results) if results.section else {}).items():
         columns[name] = {label: Entry(text=text) for label, text in texts.items()}
+    rows = results.rows
     badges = {
         label: Entry(
             text=found.verdict.badge,
-            notes=tuple(footnotes.of_verification(found, results.shared_differences)),
+            notes=(
+                *footnotes.of_verification(found, results.shared_differences),
+                *footnotes.of_doubtful_row(rows.get(label, [])),
+            ),
         )
         for label, found in results.verified_rows.items()
     }
     never = Entry(text="–", notes=("It was never verified.",))
-    columns[EQUAL_WORK] = {label: never for label in results.rows if badges} | badges
+    columns[EQUAL_WORK] = {label: never for label in rows if badges} | badges
     return {name: column for name, column in columns.items() if column}
 
 

@@ -65,6 +65,12 @@ def of_doubt(found: Measured) -> list[str]:
     return [f"{markdown(found.doubt, 400)}. {UNRANKED}"] if found.doubt else []
 
 
+def of_doubtful_row(row: Collection[Measured]) -> list[str]:
+    """The footnote of a badge if no figure of its row is ranked."""
+    doubtful = bool(row) and all(found.doubt for found in row)
+    return ["Verified, but its figures are doubtful: see their footnotes."] if doubtful else []
+
+
 def of_other_session(found: Measured, results: MachineResults) -> list[str]:
     """The footnote of a figure that is not of the table's session."""
     if found.plan_id == results.session or found.fps is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import Any, Callable, Dict, List, Optional
 
@@ -71,8 +72,15 @@ def seen_frames() -> Optional[float]:
 def counters_count() -> str:
     """Whose count the counters in this process read. "": there is none, they differ, or one of them
     is not envbench's: then the adapter counts its own steps."""
-    known = {each.counted_by if type(each).__module__ in COUNTERS_OF else "" for each in COUNTERS}
+    known = {each.counted_by if _is_envbenchs(type(each)) else "" for each in COUNTERS}
     return known.pop() if len(known) == 1 else ""
+
+
+def _is_envbenchs(kind: type) -> bool:
+    """Is it a class of envbench's, and not one of a plugin that only says so?"""
+    module = kind.__module__
+    known = sys.modules.get(module) if module in COUNTERS_OF else None
+    return getattr(known, kind.__name__, None) is kind
 
 
 def seen_resets() -> Optional[int]:

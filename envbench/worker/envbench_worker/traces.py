@@ -38,9 +38,10 @@ def lock_steps(
     Where the adapter has ``last``, its ``run`` makes the steps: what is timed is what is compared.
     Each call makes one. ``several``: a few calls, drawn at random, make more. ``emit`` tells the
     controller of each call. ``start``: what the latest step returned, if no reset came after it.
-    ``note`` gets the nanoseconds of each call of one step. A result that is not there at once is a
-    part of its step. What an honest adapter needs to return it is not: the second request shows how
-    long that takes.
+    ``note`` gets the nanoseconds of each call of one step, from the moment at which the adapter can
+    know its actions to the moment at which its result is there. So no part of a step can be made
+    outside. Which actions a call gets cannot be known before: they are drawn, and what follows them
+    in the iterator is not what the next calls get.
     """
     first = adapter.first_observations if start is None else start[0]
     if first is None:
@@ -49,7 +50,9 @@ def lock_steps(
         return None  # observations or actions of several arrays each
     columns = drawn(adapter.job) if columns is None else columns
     kept = range(calls)[: adapter.job.observed]
-    bank = adapter.bank if _in_order(adapter.job) else shuffled(adapter.bank)
+    in_order = _in_order(adapter.job)
+    bank = adapter.bank if in_order else shuffled(adapter.bank)
+    others, chance = shuffled(adapter.bank), SystemRandom()
     batches = list(islice(cycle(bank), calls))
     observations: List[Any] = []
     outcomes: List[List[Any]] = []
@@ -62,29 +65,28 @@ def lock_steps(
     while made < calls:
         ended = bool(outcomes) and any(each.any() for each in outcomes[-1][1:])
         stride = 1 if ended else min(next(lengths, 1), calls - made)  # after an end comes a reset
-        if choose is None:
-            adapter.batches = from_batch(bank, made)  # as in a measurement
-        else:
+        if choose is not None:
             batches[made] = choose(held[-1][1], batches[made])
-            adapter.batches = from_batch(batches, made)
+        given = from_batch(bank, made)
+        if choose is not None or not in_order:
+            more = islice(from_batch(others, chance.randrange(len(others))), len(others))
+            given = cycle([*batches[made : made + stride], *more])
         started = clock()
+        adapter.batches = given
         counts = adapter.run(stride)
-        ran = clock()
-        adapter.last()
-        first_time = clock() - ran
         found = adapter.last()
-        second_time = clock() - ran - first_time
+        took = clock() - started
         if found is None:
             return None
         if note is not None and stride == 1:
-            note(ran - started + max(0, first_time - second_time), counts)
+            note(took, counts)
         if emit is not None:
             emit(progress(stride, counts))
         reused = reused or overwritten([*held[-1:], *outcomes_held])
         if (made + 1) % max(1, calls // HELD):  # a ring of arrays is overwritten later
             held.pop()
         made += stride
-        if not all(isinstance(each, np.ndarray) for each in found[:4]):
+        if not all(type(each) is np.ndarray for each in found[:4]):  # a subclass could be lazy
             kinds = ", ".join(type(each).__name__ for each in found[:4])
             raise TypeError("`last` has to return a list of NumPy arrays, not of " + kinds)
         seen, *outcome = found[:4]

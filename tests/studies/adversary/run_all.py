@@ -68,6 +68,7 @@ import msgspec  # noqa: E402
 
 from envbench import backends, families, runtimes  # noqa: E402
 from envbench.decisions.equal_work import judge, spot_check  # noqa: E402
+from envbench.decisions.pace import SLOWEST_SHORT_CALLS  # noqa: E402
 from envbench.engine.availability import Arm  # noqa: E402
 from envbench.engine.experiment import Options, Site  # noqa: E402
 from envbench.engine.local_executor import LocalExecutor  # noqa: E402
@@ -88,7 +89,7 @@ from envbench.model import (  # noqa: E402
     arm_key,
 )
 from envbench.results.joining import verification_of  # noqa: E402
-from envbench.stats.without_stops import SLOWEST_IN_SHORT_CALLS, in_short_calls  # noqa: E402
+from envbench.stats.without_stops import in_short_calls  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -389,7 +390,7 @@ def outcome(case: Case, verify: dict[str, object], measure: dict[str, object]) -
         return "REFUSED"
     if verify.get("unequal") or verify.get("badge") == "≠":
         return "unequal"
-    slow = (measure.get("short_calls") or 1.0) < SLOWEST_IN_SHORT_CALLS
+    slow = (measure.get("short_calls") or 1.0) < SLOWEST_SHORT_CALLS
     if measure.get("same") is False or slow:
         return "doubted"
     broken = "error" in verify or str(verify.get("audit", "")).startswith("failed")

@@ -79,12 +79,26 @@ def test_a_count_of_nobody_that_the_contract_names_is_refused(audit: Any, whose:
 
 
 class Library(Counter):
-    """A counter as envbench's own are."""
+    """A counter as envbench's own are, if its module has it."""
 
     __module__ = "envbench_adapters.verifying"
     counted_by = "the library"
 
 
+class Pretends(Library):
+    """A plugin's, which only says so."""
+
+    __module__ = "envbench_adapters.verifying"
+
+
+@pytest.fixture
+def library(audit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import envbench_adapters.verifying
+
+    monkeypatch.setattr(envbench_adapters.verifying, "Library", Library, raising=False)
+
+
+@pytest.mark.usefixtures("library")
 def test_a_counter_of_a_plugins_own_class_is_the_adapters_word(
     audit: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,12 +106,14 @@ def test_a_counter_of_a_plugins_own_class_is_the_adapters_word(
         ([Library(1.0, 0), Library(2.0, 0)], "the library"),
         ([Library(1.0, 0), Counter(2.0, 0)], ""),
         ([Counter(2.0, 0)], ""),
+        ([Pretends(2.0, 0)], ""),
         ([], ""),
     ):
         monkeypatch.setattr(audit, "COUNTERS", counters)
         assert audit.counters_count() == whose
 
 
+@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize(("own", "whose"), [(True, "the emulator"), (False, "the library")])
 def test_the_counters_of_a_plugin_say_whose_count_it_is(
     audit: Any, monkeypatch: pytest.MonkeyPatch, own: bool, whose: str

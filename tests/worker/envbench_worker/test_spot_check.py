@@ -126,22 +126,56 @@ def test_long_calls_that_leave_out_steps_are_faster_than_the_timed_ones(
     assert ns == calls * STEP
 
 
-def test_a_step_that_is_made_when_its_result_is_asked_for_counts_and_a_slow_answer_does_not(
-    worker: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+class MadeInLast(Plugin):
+    """A step is made when its result is asked for. Another request takes as long."""
+
+    def last(self) -> list[Any]:
+        self.now += 2 * MS
+        return super().last()
+
+
+class MadeInSetter(Plugin):
+    """A step is made as its actions are given."""
+
+    @property
+    def batches(self) -> Any:
+        return self._batches
+
+    @batches.setter
+    def batches(self, given: Any) -> None:
+        self._batches = given
+        self.now += 2 * MS
+
+
+@pytest.mark.parametrize("kind", [MadeInLast, MadeInSetter])
+def test_work_that_is_done_around_a_short_call_is_a_part_of_it(
+    worker: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: type[Plugin]
 ) -> None:
-    class Lazy(Plugin):
-        asked = 0
-
-        def last(self) -> list[Any]:
-            self.now += MS // 2 if self.asked == self.made else 2 * MS + MS // 2  # its work, once
-            self.asked = self.made
-            return super().last()
-
-    adapter = Lazy(worker, monkeypatch)
+    adapter = kind(worker, monkeypatch)
     monkeypatch.setattr(worker.spot_check, "LATE_NS", 10 * MS)
     made = measured(worker, adapter, tmp_path)
     (ns,), (calls,) = made.short_calls.ns, made.short_calls.calls
     assert ns == calls * (STEP + 2 * MS)
+
+
+def test_the_actions_after_a_compared_call_cannot_be_known(
+    worker: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Foretells(Plugin):
+        batches: Any = iter([])
+        foreseen: Any = None
+        hits = 0
+
+        def run(self, calls: int) -> Any:
+            given = [next(self.batches, None) for _ in range(2)]
+            self.hits += given[0] is self.foreseen and calls == 1
+            self.foreseen = given[1]
+            return super().run(calls)
+
+    adapter = Foretells(worker, monkeypatch)
+    made = measured(worker, adapter, tmp_path)
+    (calls,) = made.short_calls.calls
+    assert calls / 14 < adapter.hits < calls / 4  # by chance: one of seven batches
 
 
 def test_a_fast_plugin_makes_no_more_timed_steps_than_a_reference_can_follow(

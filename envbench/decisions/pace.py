@@ -1,0 +1,76 @@
+"""Pure: is a plugin's pace the same wherever its process steps?
+
+A plugin's author decides how it is measured. Slices are timed, and so are its warm-up and some
+calls of one step between two slices. If it is much slower or faster there than in its slices, a
+part of the work may be done where no slice times it. Built-in backends do none of this, but a busy
+machine can look like that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from statistics import median
+
+from envbench.model import Run
+from envbench.stats.intervals import Interval
+from envbench.stats.without_stops import (
+    CALL_NS,
+    WithoutStops,
+    in_short_calls,
+    pooled,
+    without_stops,
+)
+
+# Of a plugin's speed, relative to its slices (honest cells: docs/studies.md).
+SLOWEST_WARM_UP = 0.5
+SLOWEST_SHORT_CALLS = 0.67
+FASTEST_SHORT_CALLS = 1.5  # with all that a call costs
+FASTEST_UNCHECKED = 2.0  # of a process, relative to one with a spot check
+
+
+def doubt(runs: Sequence[Run]) -> str:
+    """Why the figure of these processes is doubtful; "" if it is not.
+
+    ``runs``: those of a cell that count. All limits but one need 95 % confidence. Short calls that
+    are slow make a figure doubtful even if that may be noise: the differences between processes are
+    large, and could hide as much as a factor of two.
+    """
+    if (ratio := fastest_unchecked(runs)) is not None and ratio > FASTEST_UNCHECKED:
+        return f"a process without a spot check is {ratio:,.1f} times as fast as one with it"
+    warm, short, whole = (
+        pooled([each for run in runs if (each := rate(run)) is not None])
+        for rate in (without_stops, in_short_calls, partial(in_short_calls, call_ns=0))
+    )
+    if warm and _ends(warm)[1] < SLOWEST_WARM_UP:
+        return (
+            f"its slices are {1 / warm.ratio:,.1f} times as fast as its warm-up, where its steps "
+            "follow each other without a pause: it may do a part of its work between slices"
+        )
+    if whole and _ends(whole)[0] > FASTEST_SHORT_CALLS:
+        return (
+            f"calls of one step are {whole.ratio:,.1f} times as fast as its slices: their work may "
+            "be done outside of these calls"
+        )
+    if short and short.ratio < SLOWEST_SHORT_CALLS:
+        sure = _ends(short)[1] < SLOWEST_SHORT_CALLS
+        why = "it may leave out work in long calls" if sure else "that may be noise"
+        return (
+            f"its slices are {1 / short.ratio:,.1f} times as fast as calls of one step (without "
+            f"{CALL_NS // 1000} microseconds per call), which are compared with the reference's: "
+            f"{why}"
+        )
+    return ""
+
+
+def fastest_unchecked(runs: Sequence[Run]) -> float | None:
+    """The highest speed of processes without a spot check / the median of those with one."""
+    rates: dict[bool, list[float]] = {True: [], False: []}
+    for run in runs:
+        if steps := sum(run.measured.steps):
+            rates[run.agreement is not None].append(steps / sum(run.measured.ns))
+    return max(rates[False]) / median(rates[True]) if all(rates.values()) else None
+
+
+def _ends(mean: WithoutStops) -> Interval:
+    return mean.interval or (mean.ratio, mean.ratio)
