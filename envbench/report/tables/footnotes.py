@@ -62,7 +62,8 @@ def of_entry(found: Measured, results: MachineResults) -> list[str]:
 
 def of_doubt(found: Measured) -> list[str]:
     """Why a figure is shown and not ranked."""
-    return [f"{markdown(found.doubt, 400)}. {UNRANKED}"] if found.doubt else []
+    text = markdown(found.doubt, 400)
+    return [f"{text[:1].upper()}{text[1:]}. {UNRANKED}"] if text else []
 
 
 def of_doubtful_row(row: Collection[Measured]) -> list[str]:
