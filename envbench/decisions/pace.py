@@ -15,7 +15,6 @@ from statistics import median
 from envbench.model import Run
 from envbench.stats.intervals import Interval
 from envbench.stats.without_stops import (
-    CALL_NS,
     WithoutStops,
     in_short_calls,
     pooled,
@@ -25,6 +24,7 @@ from envbench.stats.without_stops import (
 # Of a plugin's speed, relative to its slices (honest cells: docs/studies.md).
 SLOWEST_WARM_UP = 0.5
 SLOWEST_SHORT_CALLS = 0.67
+SLOWEST_UNSURE = 0.5  # in short calls, even if that may be noise
 FASTEST_SHORT_CALLS = 1.5  # with all that a call costs
 FASTEST_UNCHECKED = 2.0  # of a process, relative to one with a spot check
 
@@ -32,15 +32,15 @@ FASTEST_UNCHECKED = 2.0  # of a process, relative to one with a spot check
 def doubt(runs: Sequence[Run]) -> str:
     """Why the figure of these processes is doubtful; "" if it is not.
 
-    ``runs``: those of a cell that count. All limits but one need 95 % confidence. Short calls that
-    are slow make a figure doubtful even if that may be noise: the differences between processes are
-    large, and could hide as much as a factor of two.
+    ``runs``: those of a cell that count. The limits of means need 95 % confidence. But short calls
+    that take more than twice as long make a figure doubtful even if that may be noise: otherwise
+    different processes could hide as much.
     """
     if (ratio := fastest_unchecked(runs)) is not None and ratio > FASTEST_UNCHECKED:
         return f"a process without a spot check is {ratio:,.1f} times as fast as one with it"
     warm, short, whole = (
         pooled([each for run in runs if (each := rate(run)) is not None])
-        for rate in (without_stops, in_short_calls, partial(in_short_calls, call_ns=0))
+        for rate in (without_stops, in_short_calls, partial(in_short_calls, whole=True))
     )
     if warm and _ends(warm)[1] < SLOWEST_WARM_UP:
         return (
@@ -49,15 +49,15 @@ def doubt(runs: Sequence[Run]) -> str:
         )
     if whole and _ends(whole)[0] > FASTEST_SHORT_CALLS:
         return (
-            f"calls of one step are {whole.ratio:,.1f} times as fast as its slices: their work may "
+            f"short calls are {whole.ratio:,.1f} times as fast as its slices: their work may "
             "be done outside of these calls"
         )
-    if short and short.ratio < SLOWEST_SHORT_CALLS:
-        sure = _ends(short)[1] < SLOWEST_SHORT_CALLS
+    sure = short is not None and _ends(short)[1] < SLOWEST_SHORT_CALLS
+    if short and (sure or short.ratio < SLOWEST_UNSURE):
         why = "it may leave out work in long calls" if sure else "that may be noise"
         return (
-            f"its slices are {1 / short.ratio:,.1f} times as fast as calls of one step (without "
-            f"{CALL_NS // 1000} microseconds per call), which are compared with the reference's: "
+            f"its slices are {1 / short.ratio:,.1f} times as fast as short calls (without what "
+            "a call costs), which are compared with the reference's: "
             f"{why}"
         )
     return ""

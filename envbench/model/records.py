@@ -32,8 +32,9 @@ class TrialResult(Strict, frozen=True, kw_only=True):
     ``stopped_ns``: the part of each of its ``times`` in which it was stopped while another trial of
     the block started. ``latency``: the nanoseconds of single vector steps, to three significant
     digits. ``returns``: of an asynchronous backend. ``resets``: slices in which all environments
-    were reset repeatedly. ``short_calls``, of a plugin or an arm of ``check``: steps, in
-    ``calls`` of ``run`` of one step each.
+    were reset repeatedly. ``short_calls``, of a plugin or an arm of ``check``: steps in short calls
+    of ``run``. ``calls_ns``, of a plugin: what these cost besides their steps. Without it, each
+    call makes one step.
 
     ``results``, of an arm of ``check``: checksums of what the last step of each slice returned
     (observations, rewards, terminated, truncated), and of what each step of its ``short_calls``
@@ -58,6 +59,7 @@ class TrialResult(Strict, frozen=True, kw_only=True):
     results: list[list[Int] | Int] = []
     resets: Windows = Windows()
     short_calls: Windows = Windows()
+    calls_ns: Int | None = None
     steady: bool | None = None
     peak_memory_bytes: Int | None = None
     peak_gpu_memory_bytes: Int | None = None

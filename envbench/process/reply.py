@@ -83,7 +83,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     warmup: Windows = Windows()
     measured: Windows = Windows()
     resets: Windows = Windows()  # resets of all environments at once
-    short_calls: Windows = Windows()  # slices of steps in calls of one each
+    short_calls: Windows = Windows()  # slices of steps in calls of one or a few each
+    calls_ns: Int | None = None  # what these cost besides their steps
     latency: Histogram | None = None
     returns: Returns | None = None
     results: list[list[Int]] = []  # checksums per measured slice, or none

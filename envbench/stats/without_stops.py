@@ -15,7 +15,7 @@ from statistics import fmean
 from envbench.model import Run, Windows
 from envbench.stats.intervals import Interval, interval
 
-CALL_NS = 20_000  # of a call of ``run``, at most: not a cost of its steps
+CALL_NS = 20_000  # of a call of ``run``: not a cost of its steps, where it was not measured
 SETTLED_NS = 1_000_000_000  # of the warm-up, which do not count: caches fill, a clock may rise
 FEWEST_NS = 500_000_000  # after that
 
@@ -49,15 +49,18 @@ def without_stops(run: Run) -> float | None:
     return steps / took / (sum(slices.steps) / sum(slices.ns))
 
 
-def in_short_calls(run: Run, call_ns: int = CALL_NS) -> float | None:
-    """The process's rate in calls of one step / its rate in slices, which are long calls.
+def in_short_calls(run: Run, *, whole: bool = False) -> float | None:
+    """The process's rate in short calls / its rate in slices, which are long calls.
 
-    Without the cost of the calls, which is at most ``call_ns`` each. None if it made no short calls
-    in valid windows, or if they took no longer than that.
+    Without what the calls cost besides their steps, unless ``whole``. None if it made no short
+    calls in valid windows, or if they took no longer than that.
     """
     short, slices = run.short_calls, run.measured
     valid = [i for i in range(len(short.ns)) if str(i) not in short.invalid]
-    took = sum(short.ns[i] - call_ns * short.calls[i] for i in valid)
+    cost = run.calls_ns
+    if cost is None:  # an older record, or hardly any steps: each call makes one
+        cost = sum(CALL_NS * short.calls[i] for i in valid)
+    took = sum(short.ns[i] for i in valid) - (0 if whole else cost)
     steps = sum(_steps(run, short, i) for i in valid)
     if took <= 0 or not steps or not sum(slices.steps):
         return None

@@ -251,7 +251,7 @@ def spot_checks(spots: Sequence[Measured]) -> str:
     """How many of these cells made the reference's steps. The reference itself is not checked."""
     agree = sum(each.spot_agrees is True for each in spots)
     cells = counted(len(spots), "cell")
-    return f"Spot checks while measuring, besides the reference: {agree} of {cells} made its steps."
+    return f"Spot checks while measuring, besides the reference: {agree} of {cells} agreed."
 
 
 def _machines(measured: Sequence[Measured]) -> str:

@@ -135,6 +135,7 @@ class Worker:
         }
         if spot is not None:
             spot.now(meter)
+            reply["calls_ns"] = meter.calls_ns
         return reply
 
     def spot_check(self) -> Any:

@@ -41,7 +41,8 @@ class Meter:
         self.warmup = Windows()
         self.measured = Windows()
         self.resets = Windows()  # slices of resets
-        self.short_calls = Windows()  # steps in calls of one each, which a SpotCheck makes
+        self.short_calls = Windows()  # steps in calls of one or a few each
+        self.calls_ns: Optional[int] = None  # of these, besides their steps, if known
         self.latency: Counter[int] = Counter()  # nanoseconds of single vector steps
         self.returns: Optional[Dict[str, Any]] = None
         self.results: List[List[int]] = []  # checksums per measured slice, if the protocol asks
@@ -287,15 +288,15 @@ class Meter:
                 found[:] = [] if last is None else [checksums(last, *found)]
 
         self.sensors.leave_out(look)
-        self.keep_short_calls(clock() - start, made)
+        self.keep_short_calls(clock() - start, made, len(made))
         self.results += found
         self._tell("measure", self._last - start, calls, made[-1])
 
-    def keep_short_calls(self, took: int, made: List[Counts]) -> None:
-        """Record steps in calls of one each, which took that many nanoseconds."""
+    def keep_short_calls(self, took: int, made: List[Counts], steps: int) -> None:
+        """Record so many vector steps in short calls, which took that many nanoseconds."""
         self._last = clock()
         counts = Counts(sum(each.steps for each in made), sum(each.resets for each in made))
-        self._keep(self.short_calls, self._last - took, len(made), counts)
+        self._keep(self.short_calls, self._last - took, steps, counts)
 
     def _calibrate(self) -> int:
         """Double the calls per window until one is long enough to extrapolate from. Return the

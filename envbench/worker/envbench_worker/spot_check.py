@@ -13,7 +13,8 @@ import os
 import time
 from copy import deepcopy
 from random import random
-from typing import Any, Dict, List, Optional
+from statistics import median
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from envbench_worker import trace_parts, traces
 from envbench_worker.contract import MOST_TRACED, Adapter, Counts, ImpossibleFigure, Trace
@@ -25,7 +26,26 @@ MOST_TIMED, MOST_BYTES = 20_000, 2**24  # steps of environments, and of their ob
 LOOKS = 5  # slices after which the results have to be there at once
 LATE_SHARE, LATE_NS = 0.05, 2_000_000  # of a slice, and at least: results that took longer are late
 
+FEWEST_LONGER = 10  # calls of several steps, to show what a call costs
+MOST_CALL_NS = 20_000  # of a call of ``run``: not a cost of its steps
+
 clock = time.perf_counter_ns
+
+
+def cost_of_calls(calls: Sequence[Tuple[int, int]]) -> Optional[int]:
+    """The nanoseconds that all these calls took besides their steps. ``calls``: the nanoseconds and
+    vector steps of each. None: too few of them make several steps.
+
+    What a call costs is by how much one of a single step takes longer than each further step of a
+    longer one, by the medians; from 0 to ``MOST_CALL_NS``.
+    """
+    longer = [(ns, steps) for ns, steps in calls if steps > 1]
+    if len(longer) < FEWEST_LONGER or len(longer) == len(calls):
+        return None
+    usual = median(ns for ns, steps in calls if steps == 1)
+    further = median((ns - usual) / (steps - 1) for ns, steps in longer)
+    cost = usual - further if further > 0 else 0.0
+    return int(len(calls) * min(max(0.0, cost), MOST_CALL_NS))
 
 
 class SpotCheck:
@@ -117,11 +137,11 @@ class SpotCheck:
     def _later(self, meter: Any) -> Optional[Trace]:
         adapter, pace = meter.adapter, max(1.0, meter.ns_per_call())
         calls = max(2, min(self.steps, int(LONGEST_NS / pace)), self._in_time(adapter, pace))
-        times: List[int] = []
+        timed: List[Tuple[int, int]] = []  # nanoseconds and vector steps of each call
         made: List[Counts] = []
 
-        def note(ns: int, counts: Counts) -> None:
-            times.append(ns)
+        def note(ns: int, counts: Counts, stride: int) -> None:
+            timed.append((ns, stride))
             made.append(counts)
 
         meter.sensors.window()
@@ -132,7 +152,9 @@ class SpotCheck:
             so_far = meter.batches_so_far()
             trace = trace_parts.since_start(adapter, self.first, so_far, calls, clocked)
         if made:
-            meter.keep_short_calls(sum(times), made)
+            took, steps = (sum(each) for each in zip(*timed))
+            meter.keep_short_calls(took, made, steps)
+            meter.calls_ns = cost_of_calls(timed)
         return trace
 
     def _in_time(self, adapter: Adapter, pace: float) -> int:

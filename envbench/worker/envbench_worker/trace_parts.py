@@ -40,7 +40,7 @@ def later(
     continue where they are."""
     begun = _begun(adapter) if SystemRandom().random() >= share else None
     if begun is None and share:  # not after a reset: `last` is of a step before it
-        return _going_on(adapter, calls, note=note)
+        return _going_on(adapter, calls, note=note)  # in calls of several steps, too, if timed
     return lock_steps(adapter, calls, several=True, note=note) if begun else None
 
 
@@ -55,7 +55,8 @@ def _going_on(
     arrays = adapter.last()
     if arrays is None:
         return None
-    return lock_steps(adapter, calls, columns=columns, emit=emit, start=arrays[:4], note=note)
+    several, start = note is not None, arrays[:4]
+    return lock_steps(adapter, calls, several, columns, emit, start=start, note=note)
 
 
 def since_start(
@@ -81,7 +82,8 @@ def since_start(
         truncated=truncated & ~terminated,
         by_run=True,
     )
-    more = lock_steps(adapter, calls, columns=columns, start=arrays[:4], note=note)
+    several, start = note is not None, arrays[:4]
+    more = lock_steps(adapter, calls, several, columns, start=start, note=note)
     return None if more is None else joined(so_far, more, "")
 
 

@@ -18,7 +18,7 @@ MOST_BYTES = 64 * 2**20  # of a trace's file
 HELD = 16  # arrays of observations that are held until the end of the lock-steps
 
 Choose = Callable[[Any, Any], Any]  # actions, from the latest observations and a batch of the bank
-Note = Callable[[int, Counts], None]  # of one vector step: its nanoseconds, and what it made
+Note = Callable[[int, Counts, int], None]  # of a call: nanoseconds, what it made, vector steps
 clock = time.perf_counter_ns
 
 
@@ -38,10 +38,10 @@ def lock_steps(
     Where the adapter has ``last``, its ``run`` makes the steps: what is timed is what is compared.
     Each call makes one. ``several``: a few calls, drawn at random, make more. ``emit`` tells the
     controller of each call. ``start``: what the latest step returned, if no reset came after it.
-    ``note`` gets the nanoseconds of each call of one step, from the moment at which the adapter can
-    know its actions to the moment at which its result is there. So no part of a step can be made
-    outside. Which actions a call gets cannot be known before: they are drawn, and what follows them
-    in the iterator is not what the next calls get.
+    ``note`` gets the nanoseconds of each call, from the moment at which the adapter can know its
+    actions to the moment at which its result is copied. So no part of a step can be made outside.
+    Which actions a call gets cannot be known before: they are drawn, and what follows them in the
+    iterator is not what the next calls get.
     """
     first = adapter.first_observations if start is None else start[0]
     if first is None:
@@ -50,7 +50,7 @@ def lock_steps(
         return None  # observations or actions of several arrays each
     columns = drawn(adapter.job) if columns is None else columns
     kept = range(calls)[: adapter.job.observed]
-    in_order = _in_order(adapter.job)
+    in_order, numenv = _in_order(adapter.job), int(adapter.job.numenv)
     bank = adapter.bank if in_order else shuffled(adapter.bank)
     others, chance = shuffled(adapter.bank), SystemRandom()
     batches = list(islice(cycle(bank), calls))
@@ -73,32 +73,33 @@ def lock_steps(
             given = cycle([*batches[made : made + stride], *more])
         started = clock()
         adapter.batches = given
-        counts = adapter.run(stride)
+        counts = Counts(*map(int, adapter.run(stride)))
         found = adapter.last()
-        took = clock() - started
         if found is None:
             return None
-        if note is not None and stride == 1:
-            note(took, counts)
+        arrays = list(found)[:4]
+        copies = [np.array(each) for each in arrays]
+        took = clock() - started
+        if note is not None:
+            note(took, counts, stride)
         if emit is not None:
             emit(progress(stride, counts))
         reused = reused or overwritten([*held[-1:], *outcomes_held])
         if (made + 1) % max(1, calls // HELD):  # a ring of arrays is overwritten later
             held.pop()
         made += stride
-        if not all(type(each) is np.ndarray for each in found[:4]):  # a subclass could be lazy
-            kinds = ", ".join(type(each).__name__ for each in found[:4])
+        if not all(type(each) is np.ndarray for each in arrays):  # a subclass could be lazy
+            kinds = ", ".join(type(each).__name__ for each in arrays)
             raise TypeError("`last` has to return a list of NumPy arrays, not of " + kinds)
-        seen, *outcome = found[:4]
-        for name, each in zip(("rewards", "terminated", "truncated"), outcome):
-            if each.shape != (adapter.job.numenv,):
+        for name, each in zip(("rewards", "terminated", "truncated"), arrays[1:]):
+            if each.shape != (numenv,):
                 text = "`last` has to return {} of shape ({},), not {}"
-                raise ValueError(text.format(name, adapter.job.numenv, each.shape))
-        outcomes_held = [(each, np.array(each)) for each in outcome]
+                raise ValueError(text.format(name, numenv, each.shape))
+        outcomes_held = list(zip(arrays[1:], copies[1:]))
         outcomes.append([each[columns] for _, each in outcomes_held])
         at.append(made - 1)
         resets.append(counts.resets)
-        held.append((seen, np.array(seen)))
+        held.append((arrays[0], copies[0]))
         if made - 1 in kept:
             observations.append(held[-1][1][columns])
     adapter.batches = from_batch(adapter.bank, 0)
