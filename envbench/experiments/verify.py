@@ -8,6 +8,7 @@ counted twice (``envbench_worker.audit``). ``envbench.decisions`` compares the t
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -129,11 +130,19 @@ class VerifyExperiment(Experiment[list[Verification]]):
         return Block(trials=trials, reference=0)
 
     def seconds_left(self, plan: Plan, done: Done, before: Done = ()) -> float:
-        """By what each cell took last time: some backends compile for a minute."""
+        """By what each cell took last time, otherwise the others of its family: a game takes ten
+        times as long as a cart."""
         ended = [each for each in (*reversed(before), *done) if not self.failures(each)]
-        took = {each.trials[-1].cell.key: each.seconds for each in ended}
-        usual = fmean(took.values()) if took else self.block_seconds
-        return sum(took.get(cell.key, usual) for cell in self.remaining(plan, done))
+        took = {each.trials[-1].cell.key: each for each in ended}
+        of_family: dict[str, list[float]] = defaultdict(list)
+        for each in took.values():
+            of_family[each.trials[-1].cell.env].append(each.seconds)
+
+        def expected(cell: Cell) -> float:
+            usual = of_family.get(cell.env, [self.block_seconds])
+            return took[cell.key].seconds if cell.key in took else fmean(usual)
+
+        return sum(expected(cell) for cell in self.remaining(plan, done))
 
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> list[Verification]:
         return [verification_of(plan, block, facts) for block in done]

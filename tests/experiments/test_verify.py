@@ -360,6 +360,8 @@ def test_the_time_left_is_what_each_backend_took_last_time() -> None:
     before = [took(5, cells[0]), took(40, cells[1]), took(300, cells[1])]  # the newest first
     assert experiment.seconds_left(plan, [], before) == 5 + 40 + 22.5
     assert experiment.seconds_left(plan, [took(9, cells[0])], before) == 40 + 24.5
+    ant = [took(3, make_cell("for-loop", env="mujoco", task="Ant-v3"))]  # says nothing about Pong
+    assert experiment.seconds_left(plan, [], ant) == 60
 
 
 # ---------------------------------------------------------------- the command
