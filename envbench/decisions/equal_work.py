@@ -56,7 +56,10 @@ def judge(found: Verification) -> Verdict:
     undecided = same is None and not _other_engine(found)
     if exact is None or not _recorded(found) or undecided:
         badge = "–"
-    refused = exact is False or not follows or _lies(cell, found.work, found.agreement, same)
+    lies = follows and _lies(cell, found.work, found.agreement, same)
+    if lies:
+        lock_step += ", although it reports the reference's engine and settings"
+    refused = exact is False or not follows or lies
     return Verdict(
         audit=audit,
         lock_step=lock_step,

@@ -494,7 +494,10 @@ def test_a_task_whose_state_cannot_be_set_is_said_not_to_be_compared(
 def test_other_results_with_the_same_settings_are_refused_as_a_false_claim() -> None:
     verdict = judge(make_verification(agreement=make_agreement(3.0, first_difference=1)))
     assert (verdict.badge, verdict.refused, verdict.unequal) == ("✗", True, True)
-    assert verdict.lock_step == "differs from step 2 on, by 3 grey levels"
+    assert verdict.lock_step == (
+        "differs from step 2 on, by 3 grey levels, although it reports the reference's engine and "
+        "settings"
+    )
 
 
 def test_other_results_with_other_or_unknown_settings_are_different_work() -> None:
@@ -506,7 +509,7 @@ def test_other_results_with_other_or_unknown_settings_are_different_work() -> No
 
 def test_a_difference_in_the_reward_alone_is_named_as_one() -> None:
     verdict = judge(make_verification(agreement=make_agreement(reward=1.5)))
-    assert verdict.lock_step == "differs by 1.5 in the reward"
+    assert verdict.lock_step.startswith("differs by 1.5 in the reward, although")
 
 
 def test_a_number_is_not_equal_to_a_boolean() -> None:

@@ -107,8 +107,7 @@ def of_refusal(found: Verified) -> str:
     verdict = found.verdict
     if verdict.miscounts:
         return f"{NO_FIGURE}: its counts are wrong. It {markdown(verdict.audit)}."
-    claims = "" if not verdict.follows else ", although it reports the reference's settings"
-    return f"{NO_FIGURE}: {markdown(verdict.lock_step)}{claims}."
+    return f"{NO_FIGURE}: {markdown(verdict.lock_step, 600)}."
 
 
 def of_failure(failure: Failure) -> str:
