@@ -1,7 +1,7 @@
 """Pure: is a plugin's pace the same wherever its process steps?
 
 A plugin's author decides how it is measured. Slices are timed, and so are its warm-up and some
-calls of one step between two slices. If it is much slower or faster there than in its slices, a
+short calls between two slices. If it is much slower or faster there than in its slices, a
 part of the work may be done where no slice times it. Built-in backends do none of this, but a busy
 machine can look like that.
 """
@@ -14,12 +14,7 @@ from statistics import median
 
 from envbench.model import Run
 from envbench.stats.intervals import Interval
-from envbench.stats.without_stops import (
-    WithoutStops,
-    in_short_calls,
-    pooled,
-    without_stops,
-)
+from envbench.stats.without_stops import WithoutStops, in_short_calls, pooled, without_stops
 
 # Of a plugin's speed, relative to its slices (honest cells: docs/studies.md).
 SLOWEST_WARM_UP = 0.5
@@ -49,16 +44,15 @@ def doubt(runs: Sequence[Run]) -> str:
         )
     if whole and _ends(whole)[0] > FASTEST_SHORT_CALLS:
         return (
-            f"short calls are {whole.ratio:,.1f} times as fast as its slices: their work may "
-            "be done outside of these calls"
+            f"short calls are {whole.ratio:,.1f} times as fast as its slices: their work may be "
+            "done outside of these calls"
         )
     sure = short is not None and _ends(short)[1] < SLOWEST_SHORT_CALLS
     if short and (sure or short.ratio < SLOWEST_UNSURE):
         why = "it may leave out work in long calls" if sure else "that may be noise"
         return (
             f"its slices are {1 / short.ratio:,.1f} times as fast as short calls (without what "
-            "a call costs), which are compared with the reference's: "
-            f"{why}"
+            f"a call costs), which are compared with the reference's: {why}"
         )
     return ""
 

@@ -33,8 +33,7 @@ class TrialResult(Strict, frozen=True, kw_only=True):
     the block started. ``latency``: the nanoseconds of single vector steps, to three significant
     digits. ``returns``: of an asynchronous backend. ``resets``: slices in which all environments
     were reset repeatedly. ``short_calls``, of a plugin or an arm of ``check``: steps in short calls
-    of ``run``. ``calls_ns``, of a plugin: what these cost besides their steps. Without it, each
-    call makes one step.
+    of ``run``. ``calls_ns``, of a plugin: what these cost besides their steps, if known.
 
     ``results``, of an arm of ``check``: checksums of what the last step of each slice returned
     (observations, rewards, terminated, truncated), and of what each step of its ``short_calls``

@@ -151,7 +151,7 @@ def test_long_calls_that_leave_out_steps_are_faster_than_the_timed_ones(
 
 
 class MadeInLast(Plugin):
-    """A step is made when its result is asked for. Another request takes as long."""
+    """A step is made when its result is asked for."""
 
     def last(self) -> list[Any]:
         self.now += 2 * MS
