@@ -263,6 +263,7 @@ BUILT_IN = [
         adapter=_ADAPTERS + "brax_env:Brax",
         library="brax",
         own_engine=True,
+        difference="a reset repeats the first state of its environment",
         requirements=["brax==0.14.*", "jax==0.10.*"],
         disk_mb=800,
         gpu_requirements=["jax[cuda12]"],

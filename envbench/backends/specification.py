@@ -147,6 +147,7 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ``behaviour`` says how it uses the machine. ``accelerator``: it steps thousands of environments
     in one program, on a GPU if there is one, and has the accelerators' ladder and table.
     ``own_engine``: it has a physics engine of its own, so its states are not compared.
+    ``difference``: what else its steps do differently, said where its states are not compared.
     ``one_per_core``: it has one environment per core, whatever numenv is. ``environment`` are
     variables for its workers. ``pin_threads``: common libraries' thread pools get one thread.
     ``stepping`` is Python that steps ``envs``, which the adapter's fact ``code`` makes: the page
@@ -162,6 +163,7 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     behaviour: Behaviour = Behaviour()
     accelerator: bool = False
     own_engine: bool = False
+    difference: str = ""
     one_per_core: bool = False
     requirements: list[str] = []
     gpu_requirements: list[str] = []

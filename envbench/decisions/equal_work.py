@@ -238,8 +238,10 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
         return None, "not applicable: only the engine is stepped"
     if not _recorded(found):
         return None, f"not compared: {why or UNSHOWN}"
-    if backends.of_record(cell.backend).own_engine:
-        return None, "not compared: another engine (its environments follow their actions)"
+    backend = backends.of_record(cell.backend)
+    if backend.own_engine:
+        others = f"; {backend.difference}" if backend.difference else ""
+        return None, f"not compared: another engine (its environments follow their actions{others})"
     if standard is None or found.agreement is None:
         missing = f"its reference {standard.reference} cannot run here" if standard else ""
         return None, f"not compared: {why or missing}"

@@ -426,6 +426,7 @@ def test_another_engine_is_named_and_not_refused() -> None:
     verdict = judge(make_verification(make_cell("brax", env="mujoco"), agreement=None))
     assert (verdict.refused, verdict.unequal) == (False, False)
     assert "not compared: another engine" in verdict.lock_step
+    assert "a reset repeats the first state" in verdict.lock_step  # Brax's cached auto-reset
 
 
 def test_a_reference_gets_a_tick_even_if_its_task_has_no_common_start() -> None:
