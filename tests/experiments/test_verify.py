@@ -90,6 +90,7 @@ def cheats(monkeypatch: pytest.MonkeyPatch, family: Family) -> dict[str, backend
         "ignores-late-in-all-but-one": "IgnoresLateInAllButOne",
         "ignores-most": "IgnoresMost",
         "acts-on-its-own": "ActsOnItsOwn",
+        "writes-its-actions": "WritesItsActions",
         "never-ends": "NeverEnds",
         "takes-no-given-actions": "TakesNoGivenActions",
         "admits-to-less": "AdmitsToLess",
@@ -161,6 +162,7 @@ CAUGHT = {
     "ignores-most": DIFFERS,
     "stale": DIFFERS,
     "acts-on-its-own": DIFFERS,
+    "writes-its-actions": DIFFERS,
     "takes-no-given-actions": ("–", "not compared"),
     "admits-to-less": ("≠", "counted again by"),
     "follows-for-a-few-steps": ("–", "compared for 5 steps only"),
@@ -269,6 +271,7 @@ def test_each_cheat_is_caught_and_the_honest_one_is_not(
 GYM_CHEATS = {
     "ignores-at-last": ("≠", "differ from step"),
     "ignores-in-longer-calls": ("≠", "differ from step"),
+    "writes-its-actions": ("≠", "differ from step"),
     "looks-at-last-steps": ("≠", ""),
     "paired-seeds": ("–", "start otherwise with the same seed"),
 }

@@ -186,7 +186,7 @@ def _other_columns(results: MachineResults) -> dict[str, dict[str, Entry]]:
         )
         for label, found in results.verified_rows.items()
     }
-    never = Entry(text="–", notes=("It was never verified.",))
+    never = Entry(text="–", notes=(footnotes.NEVER,))
     columns[EQUAL_WORK] = {label: never for label in rows if badges} | badges
     return {name: column for name, column in columns.items() if column}
 

@@ -34,14 +34,17 @@ FLAGS = {
 }
 
 UNREPORTED = ": not reported"
+SAME_EPISODES = "same work as the reference, as far as lengths and returns of episodes show"
 BADGES = {
     "✓": "same work as the reference",
     "≠": "different work",
     "✗": "refused",
     "–": "not shown to be equal",
 }
-# Footnotes of single entries begin or end like this.
-OF_ONE = ((NO_FIGURE, BADGES["✗"].capitalize()), UNRANKED)
+NEVER = "It was never verified."
+DOUBTFUL = "Verified, but its figures are doubtful: see their footnotes."
+# Footnotes that share a letter with no other one begin or end like this.
+ALONE = ((NO_FIGURE, BADGES["✗"].capitalize()), (UNRANKED, NEVER, DOUBTFUL))
 
 
 def of_entry(found: Measured, results: MachineResults) -> list[str]:
@@ -69,7 +72,7 @@ def of_doubt(found: Measured) -> list[str]:
 def of_doubtful_row(row: Collection[Measured]) -> list[str]:
     """The footnote of a badge if no figure of its row is ranked."""
     doubtful = bool(row) and all(found.doubt for found in row)
-    return ["Verified, but its figures are doubtful: see their footnotes."] if doubtful else []
+    return [DOUBTFUL] if doubtful else []
 
 
 def of_other_session(found: Measured, results: MachineResults) -> list[str]:

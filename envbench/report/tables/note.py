@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from envbench import backends, families
 from envbench.model import Published
 from envbench.report.machine_results import MachineResults
-from envbench.report.tables.footnotes import BADGES, FLAGS, hardware
+from envbench.report.tables.footnotes import BADGES, FLAGS, SAME_EPISODES, hardware
 from envbench.results.measured_cells import Measured
 from envbench.text import counted, listed, markdown, percent
 
@@ -211,7 +211,9 @@ def _equal_work(results: MachineResults) -> list[str]:
         return _spots(results)
     badges = {each.verdict.badge for each in verified.values()}
     badges |= {"–"} if results.rows.keys() - verified.keys() else set()
-    legend = ", ".join(f"{mark} {what}" for mark, what in BADGES.items() if mark in badges)
+    standard = _standard(results)
+    meanings = {**BADGES, "✓": SAME_EPISODES} if standard and standard.episodes else BADGES
+    legend = ", ".join(f"{mark} {what}" for mark, what in meanings.items() if mark in badges)
     stale = [label for label in results.labels if label in verified and verified[label].stale]
     rows = "all rows" if len(stale) == len(verified) else listed([markdown(each) for each in stale])
     packages = f"For {rows}: the packages or envbench changed between measuring and verifying."
@@ -228,8 +230,7 @@ def _spots(results: MachineResults) -> list[str]:
     """How many cells the reference followed while they were measured, and which rows have none.
     Nothing, if all rows have other engines."""
     spots = [found for found in results.measured if found.spot]
-    kind = results.measured[0].cell.kind  # a table has one kind
-    standard = families.of_record(results.env).standard(kind, results.task)
+    standard = _standard(results)
     if not spots:
         able = (
             not each.quick and not backends.of_record(each.cell.backend).own_engine
@@ -245,6 +246,12 @@ def _spots(results: MachineResults) -> list[str]:
     ]
     rest = f" Not checked: {listed([markdown(each) for each in others])}." if others else ""
     return [f"{spot_checks(spots)}{rest}"]
+
+
+def _standard(results: MachineResults) -> families.Standard | None:
+    """What the rows are compared with. A table has one kind of backends."""
+    kind = results.measured[0].cell.kind
+    return families.of_record(results.env).standard(kind, results.task)
 
 
 def spot_checks(spots: Sequence[Measured]) -> str:

@@ -10,7 +10,7 @@ from itertools import count, product
 from string import ascii_lowercase
 from typing import Any
 
-from envbench.report.tables.footnotes import NO_RECORD, OF_ONE
+from envbench.report.tables.footnotes import ALONE, NO_RECORD
 from envbench.results.measured_cells import Measured
 from envbench.text import markdown
 
@@ -104,12 +104,12 @@ def letters(table: Table, taken: Collection[str] = ()) -> dict[str, str]:
     """A letter for each footnote in reading order, without those that the document uses.
 
     The rarest footnotes share the last of ``MOST_NOTES`` letters. Those that say why a row is
-    refused, or why there is no figure or it is not ranked, never do: each is about its own entry.
+    refused or not verified, or why there is no figure or it is not ranked, never do.
     """
     every = ("".join(each) for n in count(1) for each in product(ascii_lowercase, repeat=n))
     free = (mark for mark in every if mark not in taken)
     notes = Counter(note for _, row in table.rows for entry in row for note in entry.notes)
-    begins, ends = OF_ONE
+    begins, ends = ALONE
     serious = {note for note in notes if note.startswith(begins) or note.endswith(ends)}
     others = Counter({note: number for note, number in notes.items() if note not in serious})
     frequent = {note for note, _ in others.most_common(MOST_NOTES - 1)} | serious | {NO_RECORD}

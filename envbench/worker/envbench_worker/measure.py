@@ -197,12 +197,14 @@ class Meter:
             self._orders.append((self.calls, order, first))
         return from_batch(order, first)
 
-    def batches_so_far(self) -> List[Any]:
-        """Return the batch that each vector step got, from the first one on. For a check that
-        needs all of them: it comes before other quantities are measured."""
+    def batches_so_far(self, bank: List[Any]) -> List[Any]:
+        """Return the batch that each vector step got, from the first one on. ``bank``: copies of
+        the adapter's batches, which it cannot have changed. For a check that needs all of them: it
+        comes before other quantities are measured."""
+        copies = {id(own): copy for own, copy in zip(self._bank, bank)}
         ends = [*(start for start, _, _ in self._orders[1:]), self.calls]
         return [
-            order[(first + call) % len(order)]
+            copies[id(order[(first + call) % len(order)])]
             for (start, order, first), end in zip(self._orders, ends)
             for call in range(end - start)
         ]

@@ -77,7 +77,9 @@ class SpotCheck:
         self.saves = False  # are the steps between two slices saved?
         self.by = math.inf
         self.memory_before: Optional[int] = None
-        self.first: Any = None  # the first observations, where steps are made again from a seed
+        # Copies of the first observations and of the bank, where steps are made again from a seed.
+        self.first: Any = None
+        self.bank: List[Any] = []
         whole = (job["protocol"].get("measured_s") or 0.0) * 1e9
         self.at = random() * whole  # after this many measured nanoseconds
         # Once in each fifth of the time, so that a short trial has enough of them.
@@ -90,7 +92,7 @@ class SpotCheck:
         made anew."""
         first, waits = adapter.first_observations, False
         if not self.by_state and first is not None:
-            self.first = deepcopy(first)  # the adapter may use the array again
+            self.first, self.bank = deepcopy((first, adapter.bank))
             waits, self.by = True, (1 + random()) / 2 * REPLAYED / self.job["numenv"]
         elif self.by_state:
             if self.plugin:
@@ -149,7 +151,7 @@ class SpotCheck:
         if self.by_state:
             trace = trace_parts.later(adapter, calls, self.share, clocked)
         else:
-            so_far = meter.batches_so_far()
+            so_far = meter.batches_so_far(self.bank)
             trace = trace_parts.since_start(adapter, self.first, so_far, calls, clocked)
         if made:
             took, steps = (sum(each) for each in zip(*timed))

@@ -41,7 +41,8 @@ def lock_steps(
     ``note`` gets the nanoseconds of each call, from the moment at which the adapter can know its
     actions to the moment at which its result is copied. So no part of a step can be made outside.
     Which actions a call gets cannot be known before: they are drawn, and what follows them in the
-    iterator is not what the next calls get.
+    iterator is not what the next calls get. The trace has copies of them, made before the first
+    call: an adapter could write actions of its own into the arrays that it gets.
     """
     first = adapter.first_observations if start is None else start[0]
     if first is None:
@@ -54,6 +55,7 @@ def lock_steps(
     bank = adapter.bank if in_order else shuffled(adapter.bank)
     others, chance = shuffled(adapter.bank), SystemRandom()
     batches = list(islice(cycle(bank), calls))
+    asked = [np.array(each) for each in batches]
     observations: List[Any] = []
     outcomes: List[List[Any]] = []
     at: List[int] = []
@@ -66,7 +68,8 @@ def lock_steps(
         ended = bool(outcomes) and any(each.any() for each in outcomes[-1][1:])
         stride = 1 if ended else min(next(lengths, 1), calls - made)  # after an end comes a reset
         if choose is not None:
-            batches[made] = choose(held[-1][1], batches[made])
+            asked[made] = choose(held[-1][1], asked[made])
+            batches[made] = np.array(asked[made])
         given = from_batch(bank, made)
         if choose is not None or not in_order:
             more = islice(from_batch(others, chance.randrange(len(others))), len(others))
@@ -113,7 +116,7 @@ def lock_steps(
         same_step=adapter.facts().get("autoreset") == "same-step",
         reused=reused,
         columns=columns,
-        actions=np.stack([np.asarray(batch)[columns] for batch in batches]),
+        actions=np.stack([each[columns] for each in asked]),
         at=np.array(at),
         resets=np.array(resets) if len(columns) == adapter.job.numenv else None,
         truncated=truncated & ~terminated,

@@ -227,8 +227,9 @@ def executed(
         ("envpool-async", "", True),
         ("subprocess", "cheats:IgnoresActionsWhenMeasured", False),
         ("subprocess", "cheats:HalvesCallsWhenMeasured", False),
+        ("subprocess", "cheats:WritesItsActions", False),
     ],
-    ids=["subprocess", "envpool-sync", "envpool-async", "ignores", "halves"],
+    ids=["subprocess", "envpool-sync", "envpool-async", "ignores", "halves", "writes"],
 )
 def test_the_reference_follows_real_measured_trials(
     tmp_path: Path, family: str, backend: str, adapter: str, *, equal: bool

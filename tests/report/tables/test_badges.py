@@ -46,6 +46,17 @@ def test_the_report_has_a_badge_for_each_verified_row_and_explains_it_once() -> 
     assert FASTEST in text
 
 
+def test_a_badge_of_a_family_whose_episodes_alone_are_compared_says_so() -> None:
+    lander = {"env": "box2d", "task": "LunarLander-v3", "frame_skip": 1}
+    work = dict(families.get("box2d").work["env"])
+    audit = Audit(calls=20, steps=20, resets=0, frames=20.0, counted_by="simulated time")
+    verified = make_verification(
+        make_cell("for-loop", 1, **lander), audit=audit, work=work, agreement=None
+    )
+    text = table_of([*measured_plan(SPEEDS, cell=lander), verified])
+    assert "as far as lengths and returns of episodes show" in text
+
+
 def test_a_refused_row_has_no_figures_and_another_is_the_best() -> None:
     text = table(make_verification(audit=Audit(calls=40, steps=40, resets=0, frames=80.0)))
     assert "3,200" not in text

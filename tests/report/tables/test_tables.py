@@ -312,6 +312,7 @@ def test_a_table_has_at_most_five_footnotes_and_the_rarest_share_one():
 @pytest.mark.parametrize("refusal", [
     "No figure: its steps are not the reference's",
     "Refused: it claims 10 results, and its calls give at most 5.",
+    "It was never verified.",
 ])  # fmt: skip
 def test_a_refusal_never_shares_its_footnote(refusal):
     notes = ["common.", "second.", "third.", "fourth.", "rare one.", "rare two."]

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+from copy import deepcopy
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
@@ -306,12 +307,18 @@ def test_it_is_known_which_batch_each_step_got_and_a_check_may_come_in_the_warm_
         first_observations = np.zeros(1)
 
         def run(self, calls: int) -> Any:
-            self.got += [next(self.batches) for _ in range(calls)]
-            next(self.batches)  # an adapter may read ahead within a call
+            for _ in range(calls):
+                batch = next(self.batches)
+                self.got.append(self.known.index(id(batch)))
+                batch[:] = -1  # an adapter may write into it
+            next(self.batches)  # or read ahead within a call
             return super().run(calls)
 
     adapter = Noting(worker, monkeypatch, lambda n: 1_000_000)
-    adapter.got, adapter.bank = [], list("abcdefg")  # type: ignore[attr-defined]
+    bank = [np.array([number]) for number in range(7)]
+    copies = deepcopy(bank)
+    adapter.got, adapter.bank = [], bank  # type: ignore[attr-defined]
+    adapter.known = [id(each) for each in bank]  # type: ignore[attr-defined]
     adapter.batches = itertools.cycle(adapter.bank)  # type: ignore[attr-defined]
     for by in (600, 3000):
         made = meter(worker, adapter)
@@ -319,7 +326,8 @@ def test_it_is_known_which_batch_each_step_got_and_a_check_may_come_in_the_warm_
         told: list[tuple[bool, Any, Any]] = []
 
         def check(made: Any, told: Any = told) -> None:
-            told.append((not made.measured.ns, made.batches_so_far(), list(adapter.got)))
+            noted = [int(each[0]) for each in made.batches_so_far(copies)]
+            told.append((not made.measured.ns, noted, list(adapter.got)))
 
         with_check(worker, made, check, by=by)
         made.adapter.batches = itertools.cycle(adapter.bank)  # type: ignore[attr-defined]
