@@ -41,8 +41,8 @@ def lock_steps(
     ``note`` gets the nanoseconds of each call, from the moment at which the adapter can know its
     actions to the moment at which its result is copied. So no part of a step can be made outside.
     Which actions a call gets cannot be known before: they are drawn, and what follows them in the
-    iterator is not what the next calls get. The trace has copies of them, made before the first
-    call: an adapter could write actions of its own into the arrays that it gets.
+    iterator is not what the next calls get. The trace has copies of the actions, and of where it
+    begins, made before the first call: an adapter could change the arrays later.
     """
     first = adapter.first_observations if start is None else start[0]
     if first is None:
@@ -56,11 +56,13 @@ def lock_steps(
     others, chance = shuffled(adapter.bank), SystemRandom()
     batches = list(islice(cycle(bank), calls))
     asked = [np.array(each) for each in batches]
+    begun = np.array(first)
+    over = None if start is None else np.asarray(start[2] | start[3])[columns]
     observations: List[Any] = []
     outcomes: List[List[Any]] = []
     at: List[int] = []
     resets: List[int] = []
-    held = [(first, np.array(first))]  # arrays, and their copies
+    held = [(first, begun)]  # arrays, and their copies
     outcomes_held: List[Tuple[Any, Any]] = []  # of the latest call, as rewards and ends
     reused, made = False, 0
     lengths = call_lengths(calls if several else 0)
@@ -112,7 +114,7 @@ def lock_steps(
         np.stack(observations),
         rewards,
         terminated | truncated,
-        np.array(first)[None][:, columns],
+        begun[None][:, columns],
         same_step=adapter.facts().get("autoreset") == "same-step",
         reused=reused,
         columns=columns,
@@ -120,7 +122,7 @@ def lock_steps(
         at=np.array(at),
         resets=np.array(resets) if len(columns) == adapter.job.numenv else None,
         truncated=truncated & ~terminated,
-        over=None if start is None else np.asarray(start[2] | start[3])[columns],
+        over=over,
         by_run=True,
     )
 
