@@ -65,6 +65,7 @@ def lock_steps(
     held = [(first, begun)]  # arrays, and their copies
     outcomes_held: List[Tuple[Any, Any]] = []  # of the latest call, as rewards and ends
     reused, made = False, 0
+    handed: List[Any] = []
     lengths = call_lengths(calls if several else 0)
     while made < calls:
         ended = bool(outcomes) and any(each.any() for each in outcomes[-1][1:])
@@ -76,6 +77,7 @@ def lock_steps(
         if choose is not None or not in_order:
             more = islice(from_batch(others, chance.randrange(len(others))), len(others))
             given = cycle([*batches[made : made + stride], *more])
+        handed = [*handed[-1:], given]  # the previous one is not freed while the clock runs
         started = clock()
         adapter.batches = given
         counts = Counts(*map(int, adapter.run(stride)))
