@@ -29,8 +29,9 @@ def interval(rates: Sequence[float]) -> Interval | None:
     if min(rates) == max(rates):
         return rates[0], rates[0]
     logs = [math.log(rate) for rate in rates]
-    half = t_quantile(TWO_SIDED, len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
-    return _exp(fmean(logs) - half), _exp(fmean(logs) + half)
+    mean = fmean(logs)
+    half = t_quantile(TWO_SIDED, len(logs) - 1) * stdev(logs, mean) / math.sqrt(len(logs))
+    return _exp(mean - half), _exp(mean + half)
 
 
 def half_width(interval: Interval | None) -> float | None:

@@ -47,26 +47,32 @@ def resets(run: Run) -> Resets:
     return Resets(sum(windows.steps), sum(windows.resets), run.cell.env_instances)
 
 
+def total(processes: Sequence[Resets]) -> Resets:
+    """The sums over the processes."""
+    return Resets(*map(sum, zip(*processes, strict=True))) if processes else Resets(0, 0, 0)
+
+
 def per_step(processes: Sequence[Resets]) -> float:
     """Resets divided by steps; 0.0 without steps."""
-    return sum(each.resets for each in processes) / max(1, sum(each.steps for each in processes))
+    return _rate(total(processes))
+
+
+def _rate(*totals: Resets) -> float:
+    return sum(each.resets for each in totals) / max(1, sum(each.steps for each in totals))
 
 
 def differ(own: Sequence[Resets], reference: Sequence[Resets]) -> bool:
     """Do the rates of two backends differ by more than any honest ones do?"""
-    steps, others = (sum(each.steps for each in side) for side in (own, reference))
-    if not steps or not others:
+    made, wanted = total(own), total(reference)
+    if not made.steps or not wanted.steps:
         return False
-    count = sum(each.resets for each in own)
-    expected = steps * per_step(reference)
-    low, high = sorted((count, expected))
+    low, high = sorted((made.resets, made.steps * _rate(wanted)))
     if high < FEWEST or high < FACTOR * low:
         return False
-    scale = steps / others  # by which the reference's counts are multiplied
-    poisson = steps * per_step([*own, *reference]) * (1 + scale)
+    scale = made.steps / wanted.steps  # by which the reference's counts are multiplied
+    poisson = made.steps * _rate(made, wanted) * (1 + scale)
     variance = max(LEAST_DISPERSION, _dispersion(reference)) * poisson
-    environments = [sum(each.environments for each in side) for side in (own, reference)]
-    unfinished = environments[0] + scale * environments[1]
+    unfinished = made.environments + scale * wanted.environments
     return high - low > unfinished + ERRORS * math.sqrt(variance)
 
 

@@ -17,7 +17,7 @@ why, and the cell fails.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from envbench.model import LARGEST_FPS, Cell, Failure, Run, Windows
@@ -68,9 +68,9 @@ def rate(run: Run) -> Rate:
     return Rate(steps=steps, seconds=seconds, frames=frames, disturbed=disturbed)
 
 
-def _without(column: Sequence[int], windows: Iterable[int]) -> int:
+def _without(column: Sequence[int], windows: Collection[int]) -> int:
     """The sum of a column, without these windows."""
-    return sum(column) - sum(column[i] for i in windows)
+    return sum(column) - (sum(column[i] for i in windows) if windows else 0)
 
 
 def _impossible(windows: Windows, numenv: int) -> str:
