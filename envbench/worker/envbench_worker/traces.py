@@ -40,9 +40,10 @@ def lock_steps(
     controller of each call. ``start``: what the latest step returned, if no reset came after it.
     ``note`` gets the nanoseconds of each call, from the moment at which the adapter can know its
     actions to the moment at which its result is copied. So no part of a step can be made outside.
-    Which actions a call gets cannot be known before: they are drawn, and what follows them in the
-    iterator is not what the next calls get. The trace has copies of the actions, and of where it
-    begins, made before the first call: an adapter could change the arrays later.
+    Which actions a call gets cannot be known before: they are drawn just before it, and what
+    follows them in the iterator is not what the next calls get. The trace has copies of the
+    actions, and of where it begins, made before the first call: an adapter could change the arrays
+    later.
     """
     first = adapter.first_observations if start is None else start[0]
     if first is None:
@@ -52,10 +53,10 @@ def lock_steps(
     columns = drawn(adapter.job) if columns is None else columns
     kept = range(calls)[: adapter.job.observed]
     in_order, numenv = _in_order(adapter.job), int(adapter.job.numenv)
-    bank = adapter.bank if in_order else shuffled(adapter.bank)
-    others, chance = shuffled(adapter.bank), SystemRandom()
-    batches = list(islice(cycle(bank), calls))
-    asked = [np.array(each) for each in batches]
+    bank = list(adapter.bank)
+    others, chance = shuffled(bank), SystemRandom()
+    copies_of_bank = [np.array(each) for each in bank]
+    asked: List[Any] = []
     begun = np.array(first)
     over = None if start is None else np.asarray(start[2] | start[3])[columns]
     observations: List[Any] = []
@@ -66,19 +67,26 @@ def lock_steps(
     outcomes_held: List[Tuple[Any, Any]] = []  # of the latest call, as rewards and ends
     reused, made = False, 0
     handed: List[Any] = []
+    freed: List[Any] = []  # arrays that earlier calls returned, and that are not needed any more
     lengths = call_lengths(calls if several else 0)
     while made < calls:
         ended = bool(outcomes) and any(each.any() for each in outcomes[-1][1:])
         stride = 1 if ended else min(next(lengths, 1), calls - made)  # after an end comes a reset
+        more = islice(from_batch(others, chance.randrange(len(others))), len(others))
+        order = [chance.randrange(len(bank)) for _ in range(stride)]
+        if in_order:
+            order = [each % len(bank) for each in range(made, made + stride)]
+        asked += [copies_of_bank[each] for each in order]
+        batches = [bank[each] for each in order]
         if choose is not None:
             asked[made] = choose(held[-1][1], asked[made])
-            batches[made] = np.array(asked[made])
+            batches = [np.array(asked[made])]
         given = from_batch(bank, made)
         if choose is not None or not in_order:
-            more = islice(from_batch(others, chance.randrange(len(others))), len(others))
-            given = cycle([*batches[made : made + stride], *more])
+            given = cycle([*batches, *more])
         handed = [*handed[-1:], given]  # the previous one is not freed while the clock runs
         started = clock()
+        freed.clear()  # code that runs when these arrays are freed is timed, too
         adapter.batches = given
         counts = Counts(*map(int, adapter.run(stride)))
         found = adapter.last()
@@ -93,7 +101,7 @@ def lock_steps(
             emit(progress(stride, counts))
         reused = reused or overwritten([*held[-1:], *outcomes_held])
         if (made + 1) % max(1, calls // HELD):  # a ring of arrays is overwritten later
-            held.pop()
+            freed.append(held.pop()[0])
         made += stride
         if not all(type(each) is np.ndarray for each in arrays):  # a subclass could be lazy
             kinds = ", ".join(type(each).__name__ for each in arrays)
@@ -102,6 +110,7 @@ def lock_steps(
             if each.shape != (numenv,):
                 text = "`last` has to return {} of shape ({},), not {}"
                 raise ValueError(text.format(name, numenv, each.shape))
+        freed.extend(array for array, _ in outcomes_held)
         outcomes_held = list(zip(arrays[1:], copies[1:]))
         outcomes.append([each[columns] for _, each in outcomes_held])
         at.append(made - 1)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import io
 import sys
+import time
+import weakref
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -482,6 +484,52 @@ def test_an_array_of_rewards_that_the_next_step_overwrites_is_noticed(worker: An
 
     own.envs.step = overwriting
     assert traces.lock_steps(own, 40).reused
+
+
+def test_nothing_that_an_adapter_can_look_up_tells_its_next_actions(worker: Any) -> None:
+    """It finds lists in the caller's frame: the actions of the next call are not drawn yet."""
+    traces = worker("worker.traces")
+    own = in_process(worker, "mujoco", "Ant-v3")
+    own.bank = [batch + row / 1e3 for row, batch in enumerate(own.bank)]  # no two are alike
+    run, seen = own.run, []
+
+    def looking(calls: int) -> Any:
+        lists = [each for each in sys._getframe(1).f_locals.values() if type(each) is list]
+        rows = [[each.tobytes() for each in own if hasattr(each, "tobytes")] for own in lists]
+        seen.append([row for row in rows if len(row) > 2])
+        return run(calls)
+
+    own.run = looking
+    asked = [each.tobytes() for each in traces.lock_steps(own, 60).actions]
+    told = [
+        each
+        for calls, rows in enumerate(seen[:-2])
+        for each in rows
+        if any(each[at : at + 3] == asked[calls : calls + 3] for at in range(len(each)))
+    ]
+    assert any(len(each) > 40 for each in seen[50])  # it did find lists of actions
+    assert not told
+
+
+def test_what_runs_when_an_array_is_freed_is_timed(worker: Any) -> None:
+    traces = worker("worker.traces")
+    own = in_process(worker, "classic_control", "CartPole-v1")
+    last, freed, took = own.last, [], []
+
+    def working() -> None:
+        freed.append(time.sleep(0.002))
+
+    def finalized() -> Any:
+        found = [np.array(each) for each in last()]
+        for each in found:
+            weakref.finalize(each, working)
+        return found
+
+    own.last = finalized
+    traces.lock_steps(own, 40, note=lambda ns, counts, stride: took.append(ns))
+    assert len(freed) > 4 * 30
+    # The arrays of the last two calls, and those that are held to the end, are freed after them.
+    assert sum(took) / 1e9 > 0.002 * (len(freed) - 4 * 2 - traces.HELD - 1)
 
 
 def test_rewards_of_another_shape_are_an_error_that_names_it(worker: Any) -> None:
