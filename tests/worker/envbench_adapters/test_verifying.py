@@ -496,16 +496,16 @@ def test_nothing_that_an_adapter_can_look_up_tells_its_next_actions(worker: Any)
     def looking(calls: int) -> Any:
         lists = [each for each in sys._getframe(1).f_locals.values() if type(each) is list]
         rows = [[each.tobytes() for each in own if hasattr(each, "tobytes")] for own in lists]
-        seen.append([row for row in rows if len(row) > 2])
+        seen.append([row for row in rows if len(row) > 3])
         return run(calls)
 
     own.run = looking
     asked = [each.tobytes() for each in traces.lock_steps(own, 60).actions]
     told = [
         each
-        for calls, rows in enumerate(seen[:-2])
+        for calls, rows in enumerate(seen[:-3])
         for each in rows
-        if any(each[at : at + 3] == asked[calls : calls + 3] for at in range(len(each)))
+        if any(each[at : at + 4] == asked[calls : calls + 4] for at in range(len(each)))
     ]
     assert any(len(each) > 40 for each in seen[50])  # it did find lists of actions
     assert not told
