@@ -495,7 +495,7 @@ def test_nothing_that_an_adapter_can_look_up_tells_its_next_actions(worker: Any)
 
     def looking(calls: int) -> Any:
         lists = [each for each in sys._getframe(1).f_locals.values() if type(each) is list]
-        rows = [[each.tobytes() for each in own if hasattr(each, "tobytes")] for own in lists]
+        rows = [[row.tobytes() for row in each if hasattr(row, "tobytes")] for each in lists]
         seen.append([row for row in rows if len(row) > 3])
         return run(calls)
 
