@@ -59,6 +59,11 @@ def of_record(name: str) -> Backend:
     )
 
 
+def has_ceiling(family: str) -> bool:
+    """Is a ceiling known for this family?"""
+    return any(each.kind == "ceiling" and family in each.families for each in BUILT_IN)
+
+
 def check_family(backend: Backend, family: str) -> None:
     """``UsageError`` if the backend cannot run the family. It says which families it runs."""
     families.get(family)

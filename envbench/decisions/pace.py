@@ -24,15 +24,23 @@ FASTEST_SHORT_CALLS = 1.5  # with all that a call costs
 FASTEST_UNCHECKED = 2.0  # of a process, relative to one with a spot check
 
 
-def doubt(runs: Sequence[Run]) -> str:
+def doubt(runs: Sequence[Run], others: Sequence[Run] = ()) -> str:
     """Why the figure of these processes is doubtful; "" if it is not.
 
-    ``runs``: those of a cell that count. The limits of means need 95 % confidence. But short calls
-    that take more than twice as long make a figure doubtful even if that may be noise: otherwise
-    different processes could hide as much.
+    ``runs``: those of a cell that count. ``others``: those of its other sessions. They count, too:
+    otherwise one could measure it until chance hides a difference. The limits of means need 95 %
+    confidence. But short calls that take more than twice as long make a figure doubtful even if
+    that may be noise: otherwise different processes could hide as much.
     """
     if (ratio := fastest_unchecked(runs)) is not None and ratio > FASTEST_UNCHECKED:
         return f"a process without a spot check is {ratio:,.1f} times as fast as one with it"
+    if found := _paces_apart(runs):
+        return found
+    found = _paces_apart([*runs, *others]) if others else ""
+    return f"over all its sessions, {found}" if found else ""
+
+
+def _paces_apart(runs: Sequence[Run]) -> str:
     warm, short, whole = (
         pooled([each for run in runs if (each := rate(run)) is not None])
         for rate in (without_stops, in_short_calls, partial(in_short_calls, whole=True))

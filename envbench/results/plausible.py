@@ -9,7 +9,7 @@ The same applies if its environments reset much less or more often, per measured
 of the reference on the same machine (``stats.reset_rates``). Quick measurements are too short.
 
 A plugin's figure is doubtful, too, if its process steps at another pace where no slice times it
-(``decisions.pace``).
+(``decisions.pace``). All its sessions count together, so it does not help to measure it again.
 
 The ceiling is the engine alone, on every core. A backend with the same engine and the same settings
 cannot be faster, so such a figure is refused (or in doubt, if its interval is wide). Another build,
@@ -52,7 +52,8 @@ def plausible(
     every = [*stored, *measured]
     references = _References(every)
     caught = {_row(each): by for each in every if (by := _refused_by(each, references))}
-    judged = [_judged(each, references) for each in measured]
+    resetting = [_resetting(_spotted(each), references) for each in measured]
+    judged = _paced(resetting, every)
     ceilings = highest_ceilings(judged)
     checked = [_checked(each, ceilings.get(_task(each)), relations) for each in judged]
     for before, after in zip(judged, checked, strict=True):
@@ -140,16 +141,22 @@ def _standard(cell: Cell) -> Standard | None:
     return family.standard(cell.kind, cell.task) if known else None
 
 
-def _judged(found: Measured, references: _References) -> Measured:
-    """The measurement, without its figure if its spot check or its resets refute it."""
-    return _paced(_resetting(_spotted(found), references))
-
-
-def _paced(found: Measured) -> Measured:
-    """The measurement, in doubt if the pace of a plugin's processes is (``decisions.pace``)."""
-    if found.fps is None or found.doubt or backends.is_built_in(found.cell.backend):
-        return found
-    return replace(found, doubt=pace.doubt(counted_runs(found)))
+def _paced(measured: Sequence[Measured], every: Iterable[Measured]) -> list[Measured]:
+    """The measurements, in doubt if the pace of a plugin's processes is (``decisions.pace``).
+    ``every``: the stored ones, too. Those of the same cell and code count together."""
+    sessions: dict[tuple[str, ...], dict[str, list[Run]]] = defaultdict(dict)
+    for each in every:
+        if each.fps is not None and not (each.quick or backends.is_built_in(each.cell.backend)):
+            sessions[*_row(each), each.cell.key][each.plan_id] = counted_runs(each)
+    made = []
+    for each in measured:
+        if each.fps is None or each.doubt or backends.is_built_in(each.cell.backend):
+            made.append(each)
+            continue
+        known = sessions[*_row(each), each.cell.key]
+        others = [run for name, runs in known.items() if name != each.plan_id for run in runs]
+        made.append(replace(each, doubt=pace.doubt(counted_runs(each), others)))
+    return made
 
 
 def counted_runs(found: Measured) -> list[Run]:

@@ -68,6 +68,11 @@ class Relations:
         return max((max(each) - min(each) for each in times if each), default=0.0)
 
     @cached_property
+    def tasks(self) -> set[tuple[str, str]]:
+        """The families and tasks of the cells that show it."""
+        return {(each.cell.env, each.cell.task) for group in self.sessions for each in group}
+
+    @cached_property
     def beside_kernel(self) -> Drift | None:
         """The drift of figures relative to the kernel. For this, each session is fitted."""
         beside: list[tuple[str, dict[str, float]]] = []

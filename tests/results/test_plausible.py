@@ -388,6 +388,39 @@ def test_processes_that_differ_too_much_to_say_so_are_doubtful_too() -> None:
     assert shown(made, "mine").doubt.endswith("that may be noise")
 
 
+def in_short_calls(steps: list[int], plan: str) -> list[Record]:
+    """A session of a plugin: the steps per millisecond of short calls in each process. A slice has
+    100."""
+    made = [
+        msgspec.structs.replace(
+            each,
+            plan_id=plan,
+            measured=make_windows([100] * 4),
+            short_calls=make_windows([steps[each.round]], calls=[1_000]),
+            calls_ns=0,
+            agreement=make_agreement(steps=60),
+        )
+        for each in records({"mine": 100}, {})
+        if isinstance(each, Run)
+    ]
+    return [make_fact(), make_plan([made[0].cell], plan_id=plan), *made]
+
+
+def test_a_doubtful_pace_is_not_forgotten_when_the_cell_is_measured_again() -> None:
+    slow, chance = [55, 57, 56, 54, 58], [58, 76, 56, 54, 70]
+    assert "as fast as short calls" in shown(in_short_calls(slow, "a"), "mine").doubt
+    assert shown(in_short_calls(chance, "b"), "mine").doubt == ""
+    both = shown([*in_short_calls(slow, "a"), *in_short_calls(chance, "b")], "mine")
+    assert both.plan_id == "b"
+    assert both.doubt.startswith("over all its sessions, its slices are 1.7 times as fast as short")
+
+
+def test_one_session_on_a_busy_machine_does_not_accuse_later_ones() -> None:
+    busy, usual = [30, 60, 40, 55, 25], [100, 98, 101, 99, 102]
+    assert shown(in_short_calls(busy, "a"), "mine").doubt
+    assert shown([*in_short_calls(busy, "a"), *in_short_calls(usual, "b")], "mine").doubt == ""
+
+
 # ---------------------------------------------------------------- plugins without a spot check
 
 

@@ -6,7 +6,7 @@ all rows is in the note (``note.py``).
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from envbench.machine import Profile
 from envbench.model import Failure, Fingerprint
@@ -42,9 +42,8 @@ BADGES = {
     "–": "not shown to be equal",
 }
 NEVER = "It was never verified."
-DOUBTFUL = "Verified, but its figures are doubtful: see their footnotes."
 # Footnotes that share a letter with no other one begin or end like this.
-ALONE = ((NO_FIGURE, BADGES["✗"].capitalize()), (UNRANKED, NEVER, DOUBTFUL))
+ALONE = ((NO_FIGURE, BADGES["✗"].capitalize()), (UNRANKED, NEVER))
 
 
 def of_entry(found: Measured, results: MachineResults) -> list[str]:
@@ -69,10 +68,9 @@ def of_doubt(found: Measured) -> list[str]:
     return [f"{text[:1].upper()}{text[1:]}. {UNRANKED}"] if text else []
 
 
-def of_doubtful_row(row: Collection[Measured]) -> list[str]:
-    """The footnote of a badge if no figure of its row is ranked."""
-    doubtful = bool(row) and all(found.doubt for found in row)
-    return [DOUBTFUL] if doubtful else []
+def of_doubtful_row(row: Sequence[Measured]) -> list[str]:
+    """The footnote of a badge if no figure of its row is ranked: that of the first figure."""
+    return of_doubt(row[0]) if row and all(found.doubt for found in row) else []
 
 
 def of_other_session(found: Measured, results: MachineResults) -> list[str]:

@@ -33,6 +33,7 @@ ONE_SESSION = f"{COMPARES}, not hours or days."
 UNKNOWN_DAY = "how much another day differs is not known."
 ADJUSTED = "Figures are adjusted: the cells alternated in short slices."
 PLAIN = "The ranks come from figures that are adjusted to the same time; these are not adjusted."
+NO_CEILING = "No ceiling was measured (`--backend ceiling` measures it)."
 NOT_RANKED = "No row is ranked: that needs several cells that alternated in one session."
 
 
@@ -45,7 +46,7 @@ def of_table(results: MachineResults, *, others: bool = False) -> str:
     if not measured:
         return ""
     sentences = [
-        _opening(found.cell.frame_skip for found in measured),
+        _opening((found.cell.frame_skip for found in measured), [results.task]),
         *_about_rows(measured),
         *(_ties(results) if results.plain else _intervals(results)),
         *_ceiling(results),
@@ -60,21 +61,25 @@ def of_table(results: MachineResults, *, others: bool = False) -> str:
 def of_published(figures: Sequence[Published], sources: Iterable[str]) -> str:
     """The note of a table of published figures."""
     return (
-        f"{_opening(each.frame_skip for each in figures)} Published, not measured by envbench: "
-        f"{'; '.join(map(markdown, sources))}."
+        f"{_opening((each.frame_skip for each in figures), (each.task for each in figures))} "
+        f"Published, not measured by envbench: {'; '.join(map(markdown, sources))}."
     )
 
 
-def _opening(frame_skips: Iterable[float]) -> str:
+def _opening(frame_skips: Iterable[float], tasks: Iterable[str]) -> str:
     skips = ", ".join(f"{skip:g}" for skip in sorted(set(map(float, frame_skips))))
-    return f"{OPENING}: steps per second × frame_skip ({skips})."
+    of = listed([markdown(each) for each in sorted(set(tasks))])
+    return f"{OPENING}: steps per second of {of} × frame_skip ({skips})."
 
 
 def _about_rows(measured: Sequence[Measured]) -> list[str]:
-    """What only some rows do: more in flight, a single pool on one node, another task."""
+    """What only some rows do: more in flight, a single pool on one node, another task, or that
+    their code is not envbench's."""
     instances: dict[str, dict[int, int]] = defaultdict(dict)
-    alone, stand_ins = [], []
+    alone, stand_ins, plugins = [], [], []
     for found in measured:
+        if not backends.is_built_in(found.cell.backend):
+            plugins.append((found.label, "from a plugin, not from envbench"))
         if found.cell.env_instances != found.numenv:
             instances[found.label][found.numenv] = found.cell.env_instances
         if found.pools == 1 and backends.with_role(backends.of_record(found.cell.backend), "nodes"):
@@ -87,6 +92,7 @@ def _about_rows(measured: Sequence[Measured]) -> list[str]:
         *_of_rows(kept, "keeps", "keep"),
         *_of_rows(alone, "uses", "use"),
         *_of_rows(stand_ins, "ran", "ran"),
+        *_of_rows(plugins, "comes", "come"),
     ]
 
 
@@ -145,6 +151,8 @@ def _drift(results: MachineResults) -> list[str]:
     if drift is None or drift.hosts.isdisjoint(e.plan.fingerprint for e in results.with_figures):
         return []
     sessions = counted(drift.sessions, "session")
+    own = (results.env, results.task) in results.relations.tasks
+    sessions += "" if own else " with other tasks"
     hosts = f" of {len(drift.hosts)} hosts" if len(drift.hosts) > 1 else ""
     if drift.degrees >= DEGREES_FOR_REACH and drift.reach <= MOST_REACH:
         return [
@@ -174,7 +182,8 @@ def _whole(share: float) -> str:
 def _ceiling(results: MachineResults) -> list[str]:
     ceiling = results.ceiling
     if ceiling is None or not results.top:
-        return []
+        missing = backends.has_ceiling(results.env) and results.section != "accelerators"
+        return [NO_CEILING] if missing else []
     family = families.of_record(ceiling.cell.env)
     alone, cores = family.engine, counted(ceiling.numenv // family.ceiling_states, "core")
     when = markdown(ceiling.when[:10])

@@ -18,7 +18,7 @@ from envbench.report.conclusion import (
     conclude,
     leading,
 )
-from envbench.report.machine_results import MachineResults, family_title
+from envbench.report.machine_results import MachineResults
 from envbench.report.tables.footnotes import of_doubt, of_entry, of_other_session, quick
 from envbench.report.tables.note import NOT_RANKED, ONE_SESSION, OPENING, TIES
 from envbench.report.tables.table import TIE, Entry, Table, entries, grid
@@ -128,11 +128,12 @@ def _speed_up(found: Measured, base: Measured | None, results: MachineResults) -
 def _table(
     name: str, group: Sequence[MachineResults], known: Mapping[_Place, Entry], note: str
 ) -> Table:
+    family = families.of_record(group[0].env).title
     labels = dict.fromkeys(label for results in group for label in results.labels)
     present, with_figures = {label for label, _ in known}, {machine for _, machine in known}
     machines = list(dict.fromkeys(e.title for e in group if e.title in with_figures))
     return Table(
-        heading=markdown(f"{name} - {family_title(group[0].env, group[0].task)}"),
+        heading=markdown(f"{name} - {family} {group[0].task}"),
         columns=[markdown(machine) for machine in machines],
         rows=grid({each: each for each in labels if each in present}, machines, known),
         note=note,

@@ -26,26 +26,37 @@ MOST_TIMED, MOST_BYTES = 20_000, 2**24  # steps of environments, and of their ob
 LOOKS = 5  # slices after which the results have to be there at once
 LATE_SHARE, LATE_NS = 0.05, 2_000_000  # of a slice, and at least: results that took longer are late
 
-FEWEST_LONGER = 10  # calls of several steps, to show what a call costs
+LONG, FEWEST_LONG = 13, 5  # vector steps of a call, and such calls, to show what a call costs
 MOST_CALL_NS = 20_000  # of a call of ``run``: not a cost of its steps
+STOPPED_NS = 1_000_000  # a call took so much longer than usual: another program ran
 
 clock = time.perf_counter_ns
 
 
 def cost_of_calls(calls: Sequence[Tuple[int, int]]) -> Optional[int]:
     """The nanoseconds that all these calls took besides their steps. ``calls``: the nanoseconds and
-    vector steps of each. None: too few of them make several steps.
+    vector steps of each. None: too few of them make many steps.
 
     What a call costs is by how much one of a single step takes longer than each further step of a
-    longer one, by the medians; from 0 to ``MOST_CALL_NS``.
+    long one, by the medians; from 0 to ``MOST_CALL_NS``. The adapter may know how long a call is,
+    and wait in short ones. But what the steps of a long call take cannot pass for such a cost.
+
+    Where other programs run, calls and slices take longer. So the cost grows by the share of time
+    in which calls were interrupted.
     """
-    longer = [(ns, steps) for ns, steps in calls if steps > 1]
-    if len(longer) < FEWEST_LONGER or len(longer) == len(calls):
+    single = [ns for ns, steps in calls if steps == 1]
+    long = [(ns, steps) for ns, steps in calls if steps >= LONG]
+    if len(long) < FEWEST_LONG or not single:
         return None
-    usual = median(ns for ns, steps in calls if steps == 1)
-    further = median((ns - usual) / (steps - 1) for ns, steps in longer)
-    cost = usual - further if further > 0 else 0.0
-    return int(len(calls) * min(max(0.0, cost), MOST_CALL_NS))
+    usual = median(single)
+    further = median((ns - usual) / (steps - 1) for ns, steps in long)
+    if further <= 0:
+        return 0
+    cost = min(max(0.0, usual - further), MOST_CALL_NS)
+    late = (ns - usual - (steps - 1) * further for ns, steps in calls)
+    took = sum(ns for ns, _ in calls)
+    steady = took - sum(each for each in late if each > STOPPED_NS)
+    return int(len(calls) * cost * took / steady)
 
 
 class SpotCheck:

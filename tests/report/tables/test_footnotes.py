@@ -189,6 +189,25 @@ def test_the_note_says_how_far_sessions_of_the_host_differ() -> None:
     }  # fmt: skip
 
 
+def test_the_note_says_if_only_other_tasks_were_measured_in_several_sessions() -> None:
+    again = three_sessions("2025-11-20T10", "2025-11-20T15", "2025-11-21T11")
+    once = measured_plan({("for-loop", 1): 9}, cell={"env": "mujoco", "task": "Ant-v3"})
+    records = [*again[0], *again[1], *again[2], *once]
+    found = machine_results(select(records), {"laptop": PROFILE})
+    said = {name: note.of_table(each) for name, each in found.items() if each.measured}
+    assert "estimated from 3 sessions)." in said["Atari - Laptop"]
+    assert "estimated from 3 sessions with other tasks)." in said["Mujoco - Laptop"]
+
+
+def test_the_note_names_its_task_and_a_missing_ceiling_and_which_rows_are_plugins() -> None:
+    cells = {("for-loop", 1): 9, ("mine", 1): 8}
+    said = note_of(*measured_plan(cells))
+    assert "steps per second of Pong-v5 × frame_skip (4)." in said
+    assert note.NO_CEILING in said
+    assert "mine comes from a plugin, not from envbench." in said
+    assert "from a plugin" not in note_of(*measured_plan({("for-loop", 1): 9}))
+
+
 def test_a_bound_of_more_than_100_per_cent_is_not_shown() -> None:
     again = [measured_plan({("for-loop", 1): n}, plan_id=f"{n}") for n in (1000, 3000, 1500)]
     said = note_of(*again[0], *again[1], *again[2])

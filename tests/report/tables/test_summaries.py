@@ -73,9 +73,9 @@ THERE = measured_plan(
 
 
 def test_the_overview_has_each_rows_highest_fps_and_its_numenv_by_machine() -> None:
-    table = grid(block([*HERE, *THERE], "overview"), "Highest FPS - Atari")
+    table = grid(block([*HERE, *THERE], "overview"), "Highest FPS - Atari Pong-v5")
     assert table == {
-        "Highest FPS - Atari": ["Laptop", "server"],
+        "Highest FPS - Atari Pong-v5": ["Laptop", "server"],
         "For-loop": ["800.00 ±0 % at 1", "**8,000.0 ±0 %** at 1"],
         "EnvPool (async)": ["**1,440.0 ±0 %** at 8", ""],
         "EnvPool (sync)": ["", "6,400.0 ±0 % at 1"],
@@ -96,7 +96,7 @@ def test_rows_that_tie_with_the_highest_are_marked_and_none_is_bold() -> None:
     records = varied_plan(
         {("for-loop", 1): SLOW, ("envpool-async", 8): FAST, ("envpool-sync", 4): AS_FAST}
     )
-    table = grid(block(records, "overview"), "Highest FPS - Atari")
+    table = grid(block(records, "overview"), "Highest FPS - Atari Pong-v5")
     assert table["EnvPool (async)"] == ["≈ 3,210 ±2 % at 8"]
     assert table["EnvPool (sync)"] == ["≈ 3,210 ±2 % at 4"]
     assert table["For-loop"] == ["1,600 ±2 % at 1"]
@@ -105,7 +105,7 @@ def test_rows_that_tie_with_the_highest_are_marked_and_none_is_bold() -> None:
 def test_a_row_with_different_work_is_shown_but_never_bold() -> None:
     constant = {"variant": {"actions": "constant"}, "settings": {"actions": "constant"}}
     cheap = measured_plan({("for-loop", 8): 999}, plan_id="cheap", cell=constant)
-    table = grid(block([*HERE, *cheap], "overview"), "Highest FPS - Atari")
+    table = grid(block([*HERE, *cheap], "overview"), "Highest FPS - Atari Pong-v5")
     assert table["For-loop, actions=constant"] == ["≠ 15,984 at 8<sup>a,b</sup>"]
     assert table["EnvPool (async)"] == ["**1,440.0 ±0 %** at 8"]
     note = "<sup>a</sup> ≠: different work from the reference: another engine, or settings"
@@ -117,8 +117,8 @@ def test_a_row_with_different_work_is_shown_but_never_bold() -> None:
 def test_a_quick_figure_is_marked_in_every_summary_and_never_bold() -> None:
     quick = measured_plan({("subprocess", 1): 999}, plan_id="quick", quick=True, repeats=1)
     for name, heading, entry in (
-        ("overview", "Highest FPS - Atari", "16,000 at 1<sup>a,b</sup>"),
-        ("single", "Single environment - Atari", "16,000<sup>a,b</sup>"),
+        ("overview", "Highest FPS - Atari Pong-v5", "16,000 at 1<sup>a,b</sup>"),
+        ("single", "Single environment - Atari Pong-v5", "16,000<sup>a,b</sup>"),
         ("costs", "Costs - Atari - Laptop", "1<sup>a</sup>"),
     ):
         text = block([*HERE, *quick], name)
@@ -131,7 +131,7 @@ def test_a_quick_figure_is_marked_in_every_summary_and_never_bold() -> None:
 
 def test_a_quick_figure_does_not_hide_the_best_one_of_its_row() -> None:
     quick = measured_plan({("envpool-async", 1): 99}, plan_id="quick", quick=True, repeats=1)
-    table = grid(block([*HERE, *quick], "overview"), "Highest FPS - Atari")
+    table = grid(block([*HERE, *quick], "overview"), "Highest FPS - Atari Pong-v5")
     assert table["EnvPool (async)"] == ["**1,440.0 ±0 %** at 8"]
 
 
@@ -144,7 +144,7 @@ def test_another_engine_is_marked_beside_the_figure() -> None:
     )  # fmt: skip
     speeds = {("for-loop", 1): 50, ("subprocess", 1): 20, ("envpool-async", 8): 90}
     text = block([*measured_plan(speeds), finding], "overview")
-    table = grid(text, "Highest FPS - Atari")
+    table = grid(text, "Highest FPS - Atari Pong-v5")
     assert table["EnvPool (async)"] == ["≠ 1,440.0 ±0 % at 8<sup>a</sup>"]
     assert table["For-loop"] == ["**800.00 ±0 %** at 1"]
     assert table["Subprocess"] == ["320.00 ±0 % at 1"]
@@ -155,8 +155,8 @@ def test_refused_and_failed_rows_are_not_in_the_overview() -> None:
     cheat = make_refusal(cell)
     failed = make_run(cell, plan_id="failed", failure=make_failure())
     records = [*HERE, cheat, make_plan([cell], plan_id="failed"), failed]
-    table = grid(block(records, "overview"), "Highest FPS - Atari")
-    assert list(table) == ["Highest FPS - Atari", "EnvPool (async)"]
+    table = grid(block(records, "overview"), "Highest FPS - Atari Pong-v5")
+    assert list(table) == ["Highest FPS - Atari Pong-v5", "EnvPool (async)"]
 
 
 def test_a_refused_row_has_neither_costs_nor_a_share_of_the_ceiling() -> None:
@@ -204,9 +204,9 @@ def test_a_row_shows_the_versions_of_the_packages_that_step_its_environments() -
 
 
 def test_a_single_environment_is_compared_with_the_python_loop() -> None:
-    table = grid(block([*HERE, *THERE], "single"), "Single environment - Atari")
+    table = grid(block([*HERE, *THERE], "single"), "Single environment - Atari Pong-v5")
     assert table == {
-        "Single environment - Atari": ["Laptop", "server"],
+        "Single environment - Atari Pong-v5": ["Laptop", "server"],
         "For-loop": ["800.00 ±0 %", "8,000.0 ±0 %"],
         "EnvPool (sync)": ["", "6,400.0 ±0 % (0.80×)"],
     }
@@ -214,7 +214,8 @@ def test_a_single_environment_is_compared_with_the_python_loop() -> None:
 
 def test_a_ratio_that_is_not_shown_to_differ_from_one_is_marked() -> None:
     text = block(varied_plan({("for-loop", 1): FAST, ("envpool-sync", 1): AS_FAST}), "single")
-    assert grid(text, "Single environment - Atari")["EnvPool (sync)"] == ["3,210 ±2 % (≈ 1.00×)"]
+    table = grid(text, "Single environment - Atari Pong-v5")
+    assert table["EnvPool (sync)"] == ["3,210 ±2 % (≈ 1.00×)"]
 
 
 def test_a_batch_of_one_with_more_in_flight_has_a_footnote() -> None:

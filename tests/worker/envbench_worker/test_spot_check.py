@@ -115,14 +115,35 @@ def test_what_calls_cost_is_shown_by_those_of_several_steps(
 
 def test_what_a_call_costs_is_bounded_and_needs_several_longer_calls(worker: Any) -> None:
     cost = worker.spot_check.cost_of_calls
-    single, longer = [(30_000, 1)] * 90, [(80_000, 6)]
-    assert cost([*single, *longer * 9]) is None
+    single, longer = [(30_000, 1)] * 90, [(180_000, 16)]
+    assert cost([*single, *longer * 4]) is None
     assert cost(longer * 20) is None
     assert cost([*single, *longer * 10]) == 100 * 20_000
-    assert cost([(15_000, 1)] * 90 + [(65_000, 6)] * 10) == 100 * 5_000
-    assert cost([*single, *[(25_000, 6)] * 10]) == 0  # more steps in less time: nothing is a cost
-    assert cost([(90_000, 1)] * 90 + longer * 10) == 0
-    assert cost([(90_000, 1)] * 90 + [(100_000, 6)] * 10) == 100 * worker.spot_check.MOST_CALL_NS
+    assert cost([(15_000, 1)] * 90 + [(165_000, 16)] * 10) == 100 * 5_000
+    assert cost([*single, *[(25_000, 16)] * 10]) == 0  # more steps in less time: nothing is a cost
+    assert cost([(190_000, 1)] * 90 + longer * 10) == 0
+    assert cost([(90_000, 1)] * 90 + [(105_000, 16)] * 10) == 100 * worker.spot_check.MOST_CALL_NS
+
+
+def test_waiting_in_short_calls_does_not_pass_for_what_a_call_costs(worker: Any) -> None:
+    """Each step takes 4 microseconds, in long slices 1. Calls of up to 5 steps wait until they
+    look as if each step took 1, and the rest were what a call costs."""
+    lengths = [1] * 900 + [2, 3, 5, 8, 13, 20, 40] * 14
+    calls = [(max(20_000 + 1_000 * steps, 4_000 * steps), steps) for steps in lengths]
+    took = sum(ns for ns, _ in calls) - worker.spot_check.cost_of_calls(calls)
+    assert took > 2 * 1_000 * sum(lengths)
+
+
+def test_interruptions_make_calls_cost_more_as_they_do_with_slices(worker: Any) -> None:
+    """A call costs 10 microseconds, a step 2. On a busy machine, half of the time is another
+    program's, and slices take twice as long."""
+    lengths = ([1] * 90 + [20] * 10) * 20
+    quiet = [(10_000 + 2_000 * steps, steps) for steps in lengths]
+    lost = sum(ns for ns, _ in quiet)
+    busy = [(ns + lost // 10 * (i % 200 == 0), steps) for i, (ns, steps) in enumerate(quiet)]
+    took = sum(ns for ns, _ in busy)
+    assert took == 2 * lost
+    assert took - worker.spot_check.cost_of_calls(busy) == 2 * 2_000 * sum(lengths)
 
 
 def test_where_no_state_can_be_set_the_timed_steps_follow_a_reset(
