@@ -22,14 +22,17 @@ def sentences(plan: Plan, verdicts: Sequence[CellVerdict]) -> list[str]:
     for each in verdicts:
         name = _place(each.cell)
         if each.stages and (len(verdicts) == 1 or each.verdict != "PASS"):
-            other = ", and its results differ (see below)" if each.differing else ""
+            other = ", and the candidate's results differ (see below)" if each.differing else ""
             made.append(f"{name}: {_found(each)}{other}.")
         other_pace = each.verdict == "IMPROVEMENT" or {"steps", "all steps"} & {*each.slower}
         if other_pace and each.resets * OFTEN > each.steps:
+            episodes = counted(each.resets, "episode")
+            if each.ended:
+                episodes = " and ".join(f"{n:,} ({arm})" for arm, n in each.ended.items())
+                episodes += " episodes"
             made.append(
-                f"{name}: the steps include the automatic resets of "
-                f"{counted(each.resets, 'episode')}. So a change in `step` or `reset` alone is a "
-                "different percentage."
+                f"{name}: the steps include the automatic resets of {episodes}. So a change in "
+                "`step` or `reset` alone is a different percentage."
             )
         if each.differing and plan.sides_are_one:
             made.append(

@@ -40,13 +40,13 @@ HEADS = ("task", "backend", "numenv")
 IDENTITY = "machine env task backend numenv env_instances settings"
 LONGEST_NOTE = 4000  # letters of a text in the summary of a pull request
 UNSEEN, USELESS = 0.5, 0.9  # shares of speed lost if a cost doubles, and if it grows tenfold
+MORE = "use more pairs (`--pairs`), or a quieter machine (`envbench doctor`)"
 MEANS: dict[str, str] = {
     "PASS": "the usual pace did not slow down by the tolerance or more",
     "REGRESSION": "steps are slower by more than the margin, or a cost grew by more than "
     "`--cost-tolerance`",
     "IMPROVEMENT": "the steps are faster by more than the margin",
-    "INCONCLUSIVE": "neither a slowdown nor its absence is certain: use more pairs "
-    "(`--pairs`), or a quieter machine (`envbench doctor`)",
+    "INCONCLUSIVE": f"neither a slowdown nor its absence is certain: {MORE}",
     "BROKEN": "the baseline or the candidate failed",
 }
 EXIT_CODES = {"REGRESSION": CELL_FAILED, "BROKEN": CELL_FAILED, "INCONCLUSIVE": INCONCLUSIVE}
@@ -118,7 +118,11 @@ def _said(plan: Plan, verdicts: Verdicts, against: Path | None) -> list[str]:
     verdict = f"{found}{' (advisory)' if against else ''}"
     first, *others = sentences(plan, verdicts) or [""]
     if len(verdicts) == 1 and verdicts[0].stages:
-        return [f"{verdict}: {first}", *others]
+        todo = [f"To decide it, {MORE}."] if found == "INCONCLUSIVE" else []
+        return [f"{verdict}: {first}", *todo, *others]
+    failed = {arm for each in verdicts for arm in each.failures}
+    if found == "BROKEN" and len(failed) == 1:
+        return [f"{verdict}: the {failed.pop()} failed.", *([first] if first else []), *others]
     count = sum(each.verdict == found for each in verdicts)
     of = f"{count} of {counted(len(verdicts), 'cell')}: " if count < len(verdicts) else ""
     return [f"{verdict}: {of}{MEANS[found]}.", *([first] if first else []), *others]
@@ -201,10 +205,10 @@ def _arm_json(plan: Plan, arm: ArmFact) -> dict[str, str]:
     return {"source": arm.source, "worker": digest(sorted(own.values())), "place": arm.place}
 
 
-def _table(verdicts: Verdicts, escape: Callable[[str], str] = str, tablefmt: str = "simple") -> str:
+def _table(verdicts: Verdicts, escape: Callable[[str], str] = str, **style: Any) -> str:
     heads = ["verdict", "steps, candidate / baseline", "95 %", "all steps", "notes"]
     rows = [[escape(str(text)) for text in _row(each)] for each in verdicts]
-    return table(rows, [*HEADS, *heads], tablefmt=tablefmt)
+    return table(rows, [*HEADS, *heads], **style)
 
 
 def _row(found: CellVerdict) -> list[Any]:

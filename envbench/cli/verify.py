@@ -24,6 +24,7 @@ from envbench.engine.request import CellRequest
 from envbench.errors import CELL_FAILED
 from envbench.experiments.verify import VerifyExperiment
 from envbench.model import Verification, fields
+from envbench.report.tables.details import explained
 from envbench.report.tables.footnotes import BADGES
 from envbench.results import store
 from envbench.text import printable
@@ -52,7 +53,8 @@ def verify(cells: CellRequest, options: Options, total_step: int, as_json: bool)
     """Find out whether backends do the same work and count it correctly.
 
     Each step of a backend is compared with the step of a reference backend from the same state,
-    with the same action. Steps are counted twice, by the adapter and by the environments
+    with the same action (in `gym`, from the same seed on; in `box2d`, whole episodes are compared).
+    Steps are counted twice, by the adapter and by the environments
     themselves. By default, verify the families and backends that the profile lists. To resume a
     stopped verification, run the same command again.
     """
@@ -64,8 +66,9 @@ def _show(outcome: Campaign[list[Verification]], *, as_json: bool) -> int:
     """Show the findings. Returns the exit code."""
     found = outcome.findings
     if outcome.stopped is None:
-        file, shows = outcome.journal.path, "shows it beside the figures"
-        tell(f"Recorded in {file}; `{program()} report{store.option(file.parents[1])}` {shows}.")
+        file = outcome.journal.path
+        report = f"{program()} report{store.option(file.parents[1])}"
+        tell(f"Recorded in {file}; `{report}` shows it beside the measured figures of these rows.")
     if as_json:
         rows = [
             fields(each.cell, "machine env task backend settings")
@@ -93,7 +96,9 @@ def _tables(found: Sequence[Verification]) -> str:
     heads = ["backend", "audit", "lock-step", "other settings"]
     marks = {judge(each).badge for each in found}
     legend = ", ".join(f"{mark} {what}" for mark, what in BADGES.items() if mark in marks)
-    return f"{legend}\n\n" * bool(legend) + "\n\n".join(
+    tables = [
         f"{printable(name)}\n{table(rows, heads, widths=[26, 32, 34, 52])}"
         for name, rows in groups.items()
-    )
+    ]
+    notes = explained(judge(each).lock_step for each in found)
+    return "\n\n".join([*([legend] if legend else []), *tables, *notes])

@@ -141,5 +141,5 @@ def _episodes(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
         return None, f"{missing}: verify it with more environments (--numenv)"
     chances = ", ".join(f"{name} p = {chance:.2g}" for name, chance in found.p_values.items())
     if all(chance >= LEAST_P for chance in found.p_values.values()):
-        return True, f"same distributions over {ends} ({chances}); no single step is compared"
+        return True, f"no difference found in {ends} ({chances}); no single step is compared"
     return False, f"the distributions differ over {ends} ({chances})"

@@ -19,7 +19,7 @@ from envbench.stats.without_stops import WithoutStops, in_short_calls, pooled, w
 # Of a plugin's speed, relative to its slices (honest cells: docs/studies.md).
 SLOWEST_WARM_UP = 0.5
 SLOWEST_SHORT_CALLS = 0.67
-SLOWEST_UNSURE = 0.5  # in short calls, even if that may be noise
+SLOWEST_UNSURE = 0.5  # in short calls, of most processes, even if that may be noise
 FASTEST_SHORT_CALLS = 1.5  # with all that a call costs
 FASTEST_UNCHECKED = 2.0  # of a process, relative to one with a spot check
 
@@ -29,8 +29,8 @@ def doubt(runs: Sequence[Run], others: Sequence[Run] = ()) -> str:
 
     ``runs``: those of a cell that count. ``others``: those of its other sessions. They count, too:
     otherwise one could measure it until chance hides a difference. The limits of means need 95 %
-    confidence. But short calls that take more than twice as long make a figure doubtful even if
-    that may be noise: otherwise different processes could hide as much.
+    confidence. But if most processes are much slower in short calls, the figure is doubtful even if
+    that may be noise: otherwise a few processes that differ could hide as much.
     """
     if (ratio := fastest_unchecked(runs)) is not None and ratio > FASTEST_UNCHECKED:
         return f"a process without a spot check is {ratio:,.1f} times as fast as one with it"
@@ -41,10 +41,11 @@ def doubt(runs: Sequence[Run], others: Sequence[Run] = ()) -> str:
 
 
 def _paces_apart(runs: Sequence[Run]) -> str:
-    warm, short, whole = (
-        pooled([each for run in runs if (each := rate(run)) is not None])
+    rates = [
+        [each for run in runs if (each := rate(run)) is not None]
         for rate in (without_stops, in_short_calls, partial(in_short_calls, whole=True))
-    )
+    ]
+    warm, short, whole = map(pooled, rates)
     if warm and _ends(warm)[1] < SLOWEST_WARM_UP:
         return (
             f"its slices are {1 / warm.ratio:,.1f} times as fast as its warm-up, where its steps "
@@ -56,7 +57,7 @@ def _paces_apart(runs: Sequence[Run]) -> str:
             "done outside of these calls"
         )
     sure = short is not None and _ends(short)[1] < SLOWEST_SHORT_CALLS
-    if short and (sure or short.ratio < SLOWEST_UNSURE):
+    if short and (sure or median(rates[1]) < SLOWEST_UNSURE):
         why = "it may leave out work in long calls" if sure else "that may be noise"
         return (
             f"its slices are {1 / short.ratio:,.1f} times as fast as short calls (without what "

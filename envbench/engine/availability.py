@@ -199,9 +199,10 @@ def unknown_task(arm: Arm, known: list[str]) -> UsageError:
 def _install_hint(arm: Arm, failure: Failure) -> str:
     """What to do about a failed import: of the library, or of the user's own package."""
     if lacks_own_package(arm, failure):
+        option = f"--{arm.name}-python PATH" if arm.name else f"--python {arm.backend.name}=PATH"
         return (
             f"Install the package of {arm.cell.task} into {arm.python} (the current folder is not "
-            f"searched), or name the interpreter that has it: --python {arm.backend.name}=PATH"
+            f"searched), or name the interpreter that has it: {option}"
         )
     missing = re.search(r"No module named '(\w+)", failure.message)
     if arm.backend.requirements:

@@ -117,8 +117,14 @@ def load_folder(results: Path, warn: Warn, *, every_window: bool = False) -> Loa
     """The contents of a folder of results. Raises ``UsageError`` where it has nothing to show."""
     found = load_files(store.files(results), warn, results, every_window=every_window)
     if not (found.selection.measured or found.selection.published):
-        begun = "no finished measurements" if found.records else "no results"
-        first = "envbench run --env atari --backend envpool-async --numenv 8"
+        verified = [each.cell for each in found.records if isinstance(each, Verification)]
+        if verified:
+            begun = "findings of `envbench verify`, but no figures beside which to show them"
+            names = ",".join(dict.fromkeys(each.backend for each in verified))
+            first = f"envbench run --env {verified[0].env} --backend {names} --numenv 1,4"
+        else:
+            begun = "no finished measurements" if found.records else "no results"
+            first = "envbench run --env atari --backend envpool-async --numenv 8"
         hint = f"Make some: {first}{store.option(results)}"
         raise UsageError(f"the folder {results} has {begun}.", hint=hint)
     return found

@@ -29,11 +29,15 @@ from envbench.decisions import pace
 from envbench.decisions.equal_work import spot_check
 from envbench.decisions.ledger import claims, differences, one_engine
 from envbench.families import Standard
-from envbench.model import Cell, Failure, Run, arm_key
+from envbench.model import Cell, Failure, Run, RunDesign, arm_key
 from envbench.results.measured_cells import Measured, row_of, without_figure
 from envbench.results.relations import Relations
 from envbench.stats.reset_rates import Resets, differ, per_step, resets
 
+AT_FIRST = (
+    "its steps were checked before the first timed one only, because it cannot reset all "
+    "environments (docs/verify.md)"
+)
 UNCHECKED = "none of its steps were checked while it was measured (docs/verify.md)"
 OWN_COST = 1.05  # a ceiling can be this much too low: its own loop costs a little
 WITHOUT_INTERVAL = 1.5  # two sessions of one host have differed by 1.39
@@ -79,6 +83,8 @@ def _spotted(found: Measured) -> Measured:
     if found.spot is None:
         unchecked = not found.quick and _evades(found.cell)  # quick figures are never ranked
         return replace(found, doubt=UNCHECKED) if unchecked else found
+    if _only_at_first(found):
+        return replace(found, doubt=AT_FIRST)
     same, text, refused = spot_check(found.cell, found.work, found.spot)
     message = f"its steps in a spot check are not the reference's: {text}"
     if same is None:
@@ -87,6 +93,21 @@ def _spotted(found: Measured) -> Measured:
         failure = Failure(reason="invalid-figure", message=message)
         return replace(found, summary=without_figure(found.summary, failure))
     return replace(found, doubt=message) if same is False else found
+
+
+def _only_at_first(found: Measured) -> bool:
+    """Is it of a plugin whose steps could only be checked before the first timed one? If the
+    reference follows episodes from their start, that needs a reset of all environments. (One whose
+    results arrive in any order makes no short calls.)"""
+    family, cell = families.of_record(found.cell.env), found.cell
+    standard = family.standard(cell.kind, cell.task)
+    from_start = family.follows_by == "state" and standard is not None and standard.stack > 0
+    if not from_start or found.quick or not _evades(cell) or cell.env_instances > cell.numenv:
+        return False
+    design = found.plan.design
+    protocol = design.protocol.get(cell.backend) if isinstance(design, RunDesign) else None
+    asked = protocol is not None and "short_calls" in protocol.after
+    return asked and not any(run.short_calls.ns for run in counted_runs(found))
 
 
 def _evades(cell: Cell) -> bool:

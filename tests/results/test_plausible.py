@@ -372,8 +372,8 @@ def test_calls_of_one_step_that_are_much_faster_than_slices_are_doubtful() -> No
 
 
 def test_processes_that_differ_too_much_to_say_so_are_doubtful_too() -> None:
-    """If short calls take over twice as long on average."""
-    short = iter([90, 42, 34, 15, 100])
+    """If short calls of most processes are much slower."""
+    short = iter([90, 42, 34, 40, 100])
     made = [
         msgspec.structs.replace(
             each,
@@ -407,7 +407,7 @@ def in_short_calls(steps: list[int], plan: str) -> list[Record]:
 
 
 def test_a_doubtful_pace_is_not_forgotten_when_the_cell_is_measured_again() -> None:
-    slow, chance = [55, 57, 56, 54, 58], [58, 76, 56, 54, 70]
+    slow, chance = [55, 57, 56, 54, 58], [62, 76, 64, 54, 70]
     assert "as fast as short calls" in shown(in_short_calls(slow, "a"), "mine").doubt
     assert shown(in_short_calls(chance, "b"), "mine").doubt == ""
     both = shown([*in_short_calls(slow, "a"), *in_short_calls(chance, "b")], "mine")

@@ -33,6 +33,7 @@ from envbench.report.tables.table import TIE, Entry
 from envbench.results.selection import Selection
 
 SCRIPTS = ["uPlot.iife.min.js", "page.js", "tables.js", "curves.js", "cell.js"]  # in this order
+LONGEST_FIGURE = 60  # letters: a longer text is no figure, and wraps
 _NUMBER = re.compile(r"(?:[≠≈] )*[*±]{0,2}(\d[\d,]*(?:\.\d+)?)(?=$|[\s*=])")
 _UNITS = {"µs": 1e-6, "ms": 1e-3, "KiB": 2.0**10, "MiB": 2.0**20}
 
@@ -88,7 +89,7 @@ def _text(entry: Entry) -> str:
 
 def number(text: str) -> float | None:
     """Find the value that sorts a column: the number at the text's start, in seconds or bytes."""
-    if found := _NUMBER.match(text):
+    if len(text) <= LONGEST_FIGURE and (found := _NUMBER.match(text)):
         unit = text[found.end() :].lstrip().partition(" ")[0]
         return float(found[1].replace(",", "")) * _UNITS.get(unit, 1.0)
     return None

@@ -22,7 +22,7 @@ from envbench.text import code, markdown
 _EQUAL_WORK_NOTE = (
     "From `envbench verify`. Audit: steps are counted a second way. Lock-step: the reference "
     "backend is put into each state that the row showed, and gets its action. Other settings: "
-    "those that are not the family's reference settings. A ✓ and the reference can have some. "
+    "those that differ from the family's reference, or are not reported. A ✓ can have some. "
     "✓: counted twice and equal; ≠: counted twice, but different work or another engine; "
     "✗: refused; –: not shown to do equal work (docs/verify.md). Record: file and line."
 )
@@ -30,14 +30,23 @@ _WHERE_SAID = {  # words in a table -> what its note says about them
     " of 100 steps": "In 97 of 100 steps: another build of an engine differs in a few.",
     " of half of the environments": "Of half of the environments: without resets, the others can "
     "stay in contacts that the builds resolve differently.",
-    " p = ": "p: how likely so large a difference is if both are distributed alike. Under 0.0001, "
-    "they count as different.",
+    " p = ": "Where no single step is compared, whole episodes are. p: how likely so large a "
+    "difference is if both are distributed alike. Under 0.0001, they count as different. With 300 "
+    "episodes per side, a shift of less than half a standard deviation often stays unseen.",
 }
+
+
+def explained(texts: Iterable[str]) -> list[str]:
+    """Sentences about some words in these texts of lock-steps."""
+    whole = " ".join(texts)
+    return [sentence for words, sentence in _WHERE_SAID.items() if words in whole]
 
 
 def equal_work_tables(every: Iterable[MachineResults]) -> Iterator[Table]:
     """A table for each group of results with a verified row. The first one's note explains all."""
-    for place, results in enumerate(each for each in every if each.verified):
+    shown = [each for each in every if each.verified]
+    said = explained(e.verdict.lock_step for each in shown for e in each.verified.values())
+    for place, results in enumerate(shown):
         rows = []
         for label in sorted(results.verified, key=results.place):
             found, verdict = results.verified[label], results.verified[label].verdict
@@ -47,13 +56,11 @@ def equal_work_tables(every: Iterable[MachineResults]) -> Iterator[Table]:
             cells = [markdown(text, 900) for text in texts]
             record = code(found.location.place) if found.location else ""
             rows.append((markdown(label), entries([*cells, record])))
-        every_text = " ".join(each.verdict.lock_step for each in results.verified.values())
-        said = [sentence for words, sentence in _WHERE_SAID.items() if words in every_text]
         yield Table(
             heading=markdown(f"Equal work - {results.heading}"),
             columns=["Badge", "Audit", "Lock-step", "Other settings", "Record"],
             rows=rows,
-            note=" ".join([*([] if place else [_EQUAL_WORK_NOTE]), *said]),
+            note="" if place else " ".join([_EQUAL_WORK_NOTE, *said]),
         )
 
 
@@ -64,9 +71,7 @@ _PACKAGES_NOTE = (
     "Only packages that the row's backend, family or task names. The records and the HTML page "
     "have all of them."
 )
-_RECORDS_NOTE = (
-    "The numbers are line numbers in the named results file. Each line is the record of one run."
-)
+_RECORDS_NOTE = "The numbers are lines of the named results file: a run or a block of runs each."
 
 
 def command_tables(every: Iterable[MachineResults]) -> list[Table]:

@@ -26,37 +26,41 @@ MOST_TIMED, MOST_BYTES = 20_000, 2**24  # steps of environments, and of their ob
 LOOKS = 5  # slices after which the results have to be there at once
 LATE_SHARE, LATE_NS = 0.05, 2_000_000  # of a slice, and at least: results that took longer are late
 
-LONG, FEWEST_LONG = 13, 5  # vector steps of a call, and such calls, to show what a call costs
+QUICK_NS = 100_000  # of a call of one step: in longer ones, what a call costs hardly matters
+LONG, FEWEST_STEPS = 20, 60  # vector steps of a long call, and of all long calls
 MOST_CALL_NS = 20_000  # of a call of ``run``: not a cost of its steps
+MOST_LONG_CALL_NS = 10_000  # of a long call, because a plugin can wait in calls of one step
 STOPPED_NS = 1_000_000  # a call took so much longer than usual: another program ran
 
 clock = time.perf_counter_ns
 
 
-def cost_of_calls(calls: Sequence[Tuple[int, int]]) -> Optional[int]:
+def cost_of_calls(calls: Sequence[Tuple[int, int]]) -> int:
     """The nanoseconds that all these calls took besides their steps. ``calls``: the nanoseconds and
-    vector steps of each. None: too few of them make many steps.
+    vector steps of each.
 
-    What a call costs is by how much one of a single step takes longer than each further step of a
-    long one, by the medians; from 0 to ``MOST_CALL_NS``. The adapter may know how long a call is,
-    and wait in short ones. But what the steps of a long call take cannot pass for such a cost.
-
-    Where other programs run, calls and slices take longer. So the cost grows by the share of time
-    in which calls were interrupted.
+    Where a call of one step is not quick, a call costs ``MOST_CALL_NS``. Otherwise that could be
+    more than its step takes, and a plugin could wait in some calls of one step. So there only long
+    calls say how long a step takes (``_step_ns``).
     """
     single = [ns for ns, steps in calls if steps == 1]
+    usual = median(single) if single else 0.0
     long = [(ns, steps) for ns, steps in calls if steps >= LONG]
-    if len(long) < FEWEST_LONG or not single:
-        return None
-    usual = median(single)
-    further = median((ns - usual) / (steps - 1) for ns, steps in long)
-    if further <= 0:
-        return 0
-    cost = min(max(0.0, usual - further), MOST_CALL_NS)
-    late = (ns - usual - (steps - 1) * further for ns, steps in calls)
-    took = sum(ns for ns, _ in calls)
-    steady = took - sum(each for each in late if each > STOPPED_NS)
-    return int(len(calls) * cost * took / steady)
+    took, made = (sum(each) for each in zip(*calls))
+    if usual > QUICK_NS or sum(steps for _, steps in long) < FEWEST_STEPS:
+        return int(len(calls) * min(MOST_CALL_NS, usual / 2))
+    stopped = sum(each for each in (ns - usual for ns in single) if each > STOPPED_NS)
+    return max(0, int(took - made * _step_ns(long, usual) * took / (took - stopped)))
+
+
+def _step_ns(long: Sequence[Tuple[int, int]], usual: float) -> float:
+    """How long a step takes in long calls, if no other program runs. ``usual``: the nanoseconds of
+    a call of one step. What a call costs is by how much that is more than a further step."""
+    further = median(ns / steps for ns, steps in long)
+    cost = min(max(0.0, usual - further), MOST_LONG_CALL_NS)
+    late = (ns - steps * further for ns, steps in long)
+    took = sum(ns for ns, _ in long) - sum(each for each in late if each > STOPPED_NS)
+    return max(0.0, took - len(long) * cost) / sum(steps for _, steps in long)
 
 
 class SpotCheck:

@@ -143,7 +143,7 @@ def test_the_verdict_on_a_cell_is_said_in_a_sentence() -> None:
         "On Pong-v5, For-loop at 4 environments: results not compared (they arrive in any order)."
     )
     _, contains, _ = sentences(CHECK, [replace(slower, steps=50_000, resets=1_000)])
-    assert "the steps include the automatic resets of 1,000 episodes" in contains
+    assert "the automatic resets of 64 (baseline) and 64 (candidate) episodes" in contains
     said, _ = sentences(CHECK, [verdict(CHECK, pairs(step=0.8), CELL)])
     assert (
         said
@@ -195,7 +195,7 @@ def test_slices_with_other_results_or_ends_are_other_work() -> None:
     assert found.differing == ["rewards", "ends"]
     arms = [ArmFact(name=name, source=name, place=name) for name in ("baseline", "candidate")]
     first, *more = sentences(msgspec.structs.replace(CHECK, arms=arms), [found])
-    assert first.endswith(", and its results differ (see below).")
+    assert first.endswith(", and the candidate's results differ (see below).")
     assert any("the candidate's rewards and ends differ from the baseline's" in e for e in more)
     same_code = sentences(CHECK, [found])
     assert any("same code: the task is not reproducible by its seed" in e for e in same_code)
