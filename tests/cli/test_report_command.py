@@ -21,6 +21,7 @@ from helpers.record_factories import (
     make_plan,
     make_refusal,
     make_run,
+    make_verification,
     make_windows,
     measured_plan,
     new_results_file,
@@ -282,6 +283,14 @@ def test_report_says_when_all_results_are_unfinished(tmp_path):
     assert found.returncode == 2
     assert "no finished measurement" in found.stderr
     assert "The same `envbench run` command finishes them" in found.stderr
+
+
+def test_report_says_what_to_measure_where_there_are_only_verifications(tmp_path):
+    put(tmp_path, [make_verification(make_cell("subprocess", 4))])
+    found = envbench("report", cwd=tmp_path)
+    assert found.returncode == 2
+    assert "no figures beside which to show them" in found.stderr
+    assert "envbench run --env atari --backend subprocess --numenv 1,4" in found.stderr
 
 
 def test_a_bad_line_is_a_warning_that_names_it_and_the_report_is_made(folder):

@@ -17,9 +17,9 @@ from helpers.record_factories import (
 )
 
 from envbench import backends, families
-from envbench.model import Plan, Record, Run, digest
+from envbench.model import Plan, Protocol, Record, Run, digest
 from envbench.results.measured_cells import Measured
-from envbench.results.plausible import UNCHECKED
+from envbench.results.plausible import AT_FIRST, UNCHECKED
 from envbench.results.selection import select
 
 ENGINE = {"engine": "ALE 0.12.0", "frame_skip": 4, "noop_max": 30, "autoreset": "next-step"}
@@ -422,6 +422,28 @@ def test_one_session_on_a_busy_machine_does_not_accuse_later_ones() -> None:
 
 
 # ---------------------------------------------------------------- plugins without a spot check
+
+
+@pytest.mark.parametrize(
+    ("env", "task", "instances", "doubtful"),
+    [
+        ("atari", "Pong-v5", 2, True),
+        ("atari", "Pong-v5", 6, False),  # its results may arrive in any order
+        ("mujoco", "Ant-v3", 2, False),  # the reference can begin anywhere
+    ],
+)
+def test_a_plugin_of_atari_that_was_checked_at_first_only_is_not_ranked(
+    env: str, task: str, instances: int, *, doubtful: bool
+) -> None:
+    cell = make_cell("mine", 2, env=env, task=task, env_instances=instances)
+    plan = make_plan([cell])
+    asked = {"mine": Protocol(after={"short_calls": 0.2})}
+    plan = msgspec.structs.replace(
+        plan, design=msgspec.structs.replace(plan.design, protocol=asked)
+    )
+    runs = [make_run(cell, round=number, agreement=make_agreement(steps=60)) for number in range(5)]
+    (found,) = select([make_fact(), plan, *runs]).measured
+    assert (found.doubt == AT_FIRST) == doubtful, found.doubt
 
 
 @pytest.mark.parametrize(

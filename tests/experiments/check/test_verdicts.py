@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -12,7 +14,7 @@ from helpers.record_factories import make_cell, make_failure, make_windows
 
 from envbench.backends import registry
 from envbench.cli.check_sentences import sentences
-from envbench.cli.check_verdicts import EXIT_CODES, document, markdown
+from envbench.cli.check_verdicts import EXIT_CODES, document, markdown, show
 from envbench.errors import UsageError
 from envbench.experiments.check.cells import MOST_PRECISE_PAIRS, Size
 from envbench.experiments.check.verdicts import CellVerdict, findings, overall, verdict
@@ -286,6 +288,26 @@ def test_pairs_without_resets_or_memory_have_no_verdict_on_them() -> None:
 def test_the_worst_cell_decides(verdicts: list[Any], worst: str, code: int) -> None:
     found = [CellVerdict(cell=CELL, verdict=each) for each in verdicts]
     assert (overall(found), EXIT_CODES.get(overall(found), 0)) == (worst, code)
+
+
+def test_an_open_verdict_says_how_to_decide_it_and_a_failure_whose_it_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def shown(found: CellVerdict) -> str:
+        outcome = SimpleNamespace(
+            plan=CHECK, arms={}, journal=SimpleNamespace(path=Path("here.jsonl"))
+        )
+        show(outcome, [found], as_json=False, summary=None)  # type: ignore[arg-type]
+        return capsys.readouterr().out
+
+    own = pairs()
+    own[3] = with_candidate(
+        own[3], measured=msgspec.structs.replace(MEASURED, ns=[250 * MS] * 3 + [2000 * MS])
+    )
+    undecided = shown(verdict(CHECK, own, CELL))
+    assert "To decide it, use more pairs (`--pairs`), or a quieter machine" in undecided
+    failed = CellVerdict(cell=CELL, verdict="BROKEN", failures={"candidate": make_failure()})
+    assert "BROKEN: the candidate failed." in shown(failed)
 
 
 def test_verdicts_are_shown_as_json_and_in_pull_requests() -> None:

@@ -395,7 +395,8 @@ def test_the_machine_that_was_measured_last_comes_first(place: Path, newest: str
      ("12.5 KiB", 12800.0), ("1,024 MiB", 2.0**30), ("**20740.64** at 10", 20740.64),
      ("≠ 3", 3.0), ("not run", None),
      ("20,700 ±2 %", 20700.0), ("≈ 20,700 ±2 %", 20700.0), ("**20,700 ±2 %** at 6", 20700.0),
-     ("≠ ≈ 0.0123 ±5 % at 6", 0.0123), ("2=", 2.0), ("12", 12.0), ("1.5x", None)],
+     ("≠ ≈ 0.0123 ±5 % at 6", 0.0123), ("2=", 2.0), ("12", 12.0), ("1.5x", None),
+     ("8,045 frames of 4 environments, counted again by the library, which", None)],
 )  # fmt: skip
 def test_a_column_sorts_by_the_values_of_its_texts(text: str, value: float | None) -> None:
     assert number(text) == (None if value is None else pytest.approx(value))
