@@ -33,7 +33,7 @@ from envbench.report.tables.table import TIE, Entry
 from envbench.results.selection import Selection
 
 SCRIPTS = ["uPlot.iife.min.js", "page.js", "tables.js", "curves.js", "cell.js"]  # in this order
-LONGEST_FIGURE = 60  # letters: a longer text is no figure, and wraps
+LONGEST_FIGURE = 40  # letters: a longer text is no figure, and wraps
 _NUMBER = re.compile(r"(?:[≠≈] )*[*±]{0,2}(\d[\d,]*(?:\.\d+)?)(?=$|[\s*=])")
 _UNITS = {"µs": 1e-6, "ms": 1e-3, "KiB": 2.0**10, "MiB": 2.0**20}
 
