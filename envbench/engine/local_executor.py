@@ -37,8 +37,8 @@ Launches = Mapping[int, Launch]  # of the trials that can start, by their place 
 TRACE = "trace"
 CHANGED = Failure(
     reason="setup",
-    message="the packages of its runtime changed while the plan ran",
-    hint="Do not install or update packages while envbench measures. Run the command again.",
+    message="the packages of its runtime, or a plugin's code, changed while the plan ran",
+    hint="Do not install packages or edit a plugin while envbench measures. Run the command again.",
 )
 
 
