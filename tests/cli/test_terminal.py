@@ -23,7 +23,7 @@ def test_a_table_fits_into_a_terminal_and_keeps_every_word(
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setattr(
-        terminal.shutil, "get_terminal_size", lambda: os.terminal_size((columns, 24))
+        terminal.shutil, "get_terminal_size", lambda *_, **__: os.terminal_size((columns, 24))
     )
     lines = terminal.table(ROWS, HEADS, colalign=("left", "right", "left")).splitlines()
     assert max(map(len, lines)) <= columns
