@@ -114,7 +114,9 @@ class SpotCheck:
                 self.share = self._share(adapter)
             chance = 1.0 if self.plugin else max(0.5, self.share)
             waits = trace_parts.waits(adapter, self.midway, chance)
-        self.waits = waits or (self.timed_s > 0 and first is not None)
+        # Steps that no reference could follow are not timed.
+        able = not self.by_state or self.midway or adapter.begins_anew
+        self.waits = waits or (self.timed_s > 0 and first is not None and able)
         self.saves = waits and self.steps > 0
         if waits or not self.steps:
             return None

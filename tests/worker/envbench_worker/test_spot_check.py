@@ -167,6 +167,15 @@ def test_where_no_state_can_be_set_the_timed_steps_follow_a_reset(
     assert made.short_calls.ns[0] == made.short_calls.calls[0] * STEP
 
 
+def test_steps_that_no_reference_could_follow_are_not_timed(
+    worker: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    adapter = Plugin(worker, monkeypatch)
+    adapter.begins_anew = False
+    assert measured(worker, adapter, tmp_path, midway=False).short_calls.calls == []
+    assert measured(worker, adapter, tmp_path).short_calls.calls == [2_000]
+
+
 def test_long_calls_that_leave_out_steps_are_faster_than_the_timed_ones(
     worker: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
