@@ -58,7 +58,7 @@ def in_short_calls(run: Run, *, whole: bool = False) -> float | None:
     short, slices = run.short_calls, run.measured
     valid = [i for i in range(len(short.ns)) if str(i) not in short.invalid]
     cost = run.calls_ns
-    if cost is None:  # an older record, or few calls: nearly all of them make one step
+    if cost is None:  # an older record: nearly all calls make one step
         cost = sum(CALL_NS * short.calls[i] for i in valid)
     took = sum(short.ns[i] for i in valid) - (0 if whole else cost)
     steps = sum(_steps(run, short, i) for i in valid)

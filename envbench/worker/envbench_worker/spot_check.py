@@ -111,7 +111,7 @@ class SpotCheck:
             waits, self.by = True, (1 + random()) / 2 * REPLAYED / self.job["numenv"]
         elif self.by_state:
             if self.plugin:
-                self.share = self._share(adapter)
+                self.share = self._share()
             chance = 1.0 if self.plugin else max(0.5, self.share)
             waits = trace_parts.waits(adapter, self.midway, chance)
         # Steps that no reference could follow are not timed.
@@ -122,11 +122,11 @@ class SpotCheck:
             return None
         return traces.lock_steps(adapter, self.steps, several=self.by_state)
 
-    def _share(self, adapter: Adapter) -> float:
+    def _share(self) -> float:
         """Of a plugin: the steps that are timed have to be steps that can be followed. Without
         ``midway`` these are the ones after a reset. A process whose steps are saved also looks,
         every second time, at environments that were reset long ago."""
-        if self.midway or not adapter.begins_anew:
+        if self.midway:
             return 1.0
         return 0.5 if self.steps else 0.0
 
