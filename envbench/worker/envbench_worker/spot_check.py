@@ -23,6 +23,7 @@ from envbench_worker.sensors import tree_peak_memory
 REPLAYED = 200_000  # steps of environments that the reference makes again, at most
 LONGEST_NS = 5e9  # a longer check at the end might be taken for a hang
 MOST_TIMED, MOST_BYTES = 20_000, 2**24  # steps of environments, and of their observations
+MOMENTS = 4  # at which a plugin's steps are timed: a machine's speed changes within a second
 LOOKS = 5  # slices after which the results have to be there at once
 LATE_SHARE, LATE_NS = 0.05, 2_000_000  # of a slice, and at least: results that took longer are late
 
@@ -72,12 +73,13 @@ class SpotCheck:
     environments are. If the reference cannot be put into the middle of an episode, it follows the
     next ones; or, where both only start from the same seed, all steps since then.
 
-    Each of a plugin's processes makes such steps between two slices, for ``timed_s`` seconds, but
-    only those of one process are saved. If the adapter left out work in long calls, these steps
-    would be slower. If it left out work here, too, the reference would differ.
+    Each of a plugin's processes makes such steps between slices, for ``timed_s`` seconds in all, in
+    ``MOMENTS`` parts. Only those of one process are saved. If the adapter left out work in long
+    calls, these steps would be slower. If it left out work here, too, the reference would differ.
 
-    ``by``: it is made after this many vector steps, or earlier. ``memory_before``: the peak memory
-    before the steps between two slices, which are kept in memory.
+    ``at``: it is made after this many measured nanoseconds, each time. ``by``: after this many
+    vector steps, or earlier. ``memory_before``: the peak memory before the steps between two
+    slices, which are kept in memory.
     """
 
     def __init__(self, job: Dict[str, Any], folder: str, own: bool) -> None:
@@ -96,7 +98,11 @@ class SpotCheck:
         self.first: Any = None
         self.bank: List[Any] = []
         whole = (job["protocol"].get("measured_s") or 0.0) * 1e9
-        self.at = random() * whole  # after this many measured nanoseconds
+        # Where only a seed is the same, the reference makes all steps again, up to one moment.
+        self.moments = MOMENTS if self.timed_s and self.by_state else 1
+        self.at = sorted(random() * whole for _ in range(self.moments))
+        self.parts: List[Optional[Trace]] = []  # what was made at these moments, if it is saved
+        self.timed: List[Tuple[int, int]] = []  # nanoseconds and vector steps of each call
         # Once in each fifth of the time, so that a short trial has enough of them.
         self.look_at = [(part + random()) * whole / LOOKS for part in range(LOOKS)]
         self.late: List[bool] = []  # were the results of these slices late?
@@ -137,26 +143,47 @@ class SpotCheck:
         if due:  # a step slice has just ended: only those add to what was made
             del self.look_at[: len(due)]
             self._look(meter)
-        if made > self.at or meter.calls > self.by:
-            self.now(meter)
+        if self.waits and (made > self.at[0] or meter.calls > self.by):
+            self._next(meter)
 
     def now(self, meter: Any) -> None:
-        """Make the check, if it still waits. No slice and no load contains it."""
-        if self.waits:
-            self.waits = False
+        """Make the check, if it still waits: all its parts that do."""
+        while self.waits:
+            self._next(meter)
+
+    def _next(self, meter: Any) -> None:
+        """Make the next part of the check. No slice and no load contains it."""
+        del self.at[0]
+        self.waits = bool(self.at)
+        if self.memory_before is None:
             self.memory_before = tree_peak_memory(os.getpid())
-            meter.sensors.leave_out(lambda: self._make(meter))
+        meter.sensors.leave_out(lambda: self._make(meter))
 
     def _make(self, meter: Any) -> None:
+        self.parts.append(None)
         with contextlib.suppress(Exception):  # then there is no check
-            trace = self._later(meter)
+            part = self._later(meter)
             if self.saves:
-                self.save(meter.adapter, trace)
+                self.parts[-1] = part
+        if self.saves and not self.waits:
+            with contextlib.suppress(Exception):
+                self.save(meter.adapter, self._joined())
+
+    def _joined(self) -> Optional[Trace]:
+        """All parts, one after the other. None: one of them is missing."""
+        whole = self.parts[0]
+        for part in self.parts[1:]:
+            if whole is None or part is None:
+                return None
+            between = trace_parts.RESET if part.over is None else trace_parts.ENTERED
+            whole = trace_parts.joined(whole, part, between)
+        return whole
 
     def _later(self, meter: Any) -> Optional[Trace]:
         adapter, pace = meter.adapter, max(1.0, meter.ns_per_call())
-        calls = max(2, min(self.steps, int(LONGEST_NS / pace)), self._in_time(adapter, pace))
-        timed: List[Tuple[int, int]] = []  # nanoseconds and vector steps of each call
+        steps = -(-self.steps // self.moments)  # of each part
+        calls = max(2, min(steps, int(LONGEST_NS / pace)), self._in_time(adapter, pace))
+        timed: List[Tuple[int, int]] = []
         made: List[Counts] = []
 
         def note(ns: int, counts: Counts, stride: int) -> None:
@@ -173,16 +200,17 @@ class SpotCheck:
         if made:
             took, steps = (sum(each) for each in zip(*timed))
             meter.keep_short_calls(took, made, steps)
-            meter.calls_ns = cost_of_calls(timed)
+            self.timed += timed
+            meter.calls_ns = cost_of_calls(self.timed)
         return trace
 
     def _in_time(self, adapter: Adapter, pace: float) -> int:
-        """How many vector steps last ``timed_s``, but no more than a trace should have."""
+        """How many vector steps of a part fit into its time: not more than a trace should have."""
         numenv = int(self.job["numenv"])
         traced = min(numenv, MOST_TRACED)
         size = int(adapter.first_observations.nbytes) * traced // numenv
         most = min(MOST_TIMED // traced, MOST_BYTES // max(1, size))
-        return min(int(self.timed_s * 1e9 / pace), most)
+        return min(int(self.timed_s * 1e9 / pace), most) // self.moments
 
     def save(self, adapter: Adapter, trace: Optional[Trace]) -> None:
         """Write the steps for the reference, if there are any; a plugin's with more starts."""

@@ -247,7 +247,7 @@ def with_check(
     job = {"spot": 60, "midway": False, "follows_by": "state", "numenv": 2, "protocol": {}}
     made.spot = spot = worker.spot_check.SpotCheck(job, "", own=True)
     spot._later, spot.save = check, lambda adapter, trace: None
-    spot.waits, spot.at, spot.by, spot.look_at = check is not None, at, by, []
+    spot.waits, spot.at, spot.by, spot.look_at = check is not None, [at], by, []
     return spot
 
 
