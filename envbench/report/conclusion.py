@@ -59,6 +59,19 @@ class Conclusion:
         return self.rows == 1 and len(self.results.highest) > 1
 
     @property
+    def higher(self) -> str:
+        """``A and B have a higher FPS, but their work is not known to be equal``: rows that do not
+        compete for that reason; "" if there are none."""
+        highest, value = self.results.highest.values(), self.results.value
+        able = {each.label for each in self.able}
+        unlike = [e for e in highest if e.label not in able and not self.results.equal_work(e)]
+        names = [each.label for each in unlike if value(each) > value(self.best)]
+        if not names:
+            return ""
+        has, its = ("has", "its") if len(names) == 1 else ("have", "their")
+        return f"{listed(names)} {has} a higher FPS, but {its} work is not known to be equal"
+
+    @property
     def factor(self) -> str:
         """``2.6 × For-loop (2.5 to 2.7)``: how many times ``to`` it is; "" if nothing shows it."""
         if self.to is None or self.relation is None or self.to in self.ties:
@@ -88,12 +101,13 @@ class Conclusion:
             several = sum(each.label == best.label for each in results.with_figures) > 1
             makes = f"up to {figure}, {place}" if several else f"{figure} {place}"
             says = f"{best.label} reaches {makes}"
-            says += "; no other row is comparable" if self.alone else ""
         else:
             sure = not self.provisional and not self.ties
             leads = "is fastest" if sure else "has the highest FPS"
             says = f"{best.label} {leads} {place}: {self._much(figure)}"
-        return f"On {results.task}{section}, {says}{self._ties()}.{self._caution()}"
+        other = self.higher or ("no other row is comparable" if self.alone else "")
+        says = "; ".join([says + self._ties(), *filter(None, [other])])
+        return f"On {results.task}{section}, {says}.{self._caution()}"
 
     def _much(self, figure: str) -> str:
         """The factor over the Python loop, or the figure with the factor over another row."""

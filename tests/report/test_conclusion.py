@@ -134,7 +134,22 @@ def test_rows_that_do_not_compete_are_not_called_slower() -> None:
     found = said(varied_plan({("for-loop", 8): SLOW, ("an-unverified-plugin", 8): FAST}))
     assert found is not None
     assert (found.rows, found.alone) == (1, True)
+    assert found.sentence.endswith(
+        "an-unverified-plugin has a higher FPS, but its work is not known to be equal."
+    )
+
+
+def test_a_lower_row_that_does_not_compete_is_not_named() -> None:
+    found = said(varied_plan({("for-loop", 8): FAST, ("an-unverified-plugin", 8): SLOW}))
+    assert found is not None
     assert found.sentence.endswith("; no other row is comparable.")
+
+
+def test_a_higher_row_is_named_where_others_compete() -> None:
+    cells = {("for-loop", 8): SLOW, ("subprocess", 8): SLOW, ("an-unverified-plugin", 8): FAST}
+    found = said(varied_plan(cells))
+    assert found is not None
+    assert "a higher FPS, but its work is not known to be equal" in found.sentence
 
 
 def test_a_fast_cell_of_less_than_two_seconds_leaves_no_slower_one_the_fastest() -> None:

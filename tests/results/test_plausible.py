@@ -406,6 +406,18 @@ def in_short_calls(steps: list[int], plan: str) -> list[Record]:
     return [make_fact(), make_plan([made[0].cell], plan_id=plan), *made]
 
 
+@pytest.mark.parametrize(
+    ("steps", "doubtful"),
+    [([63, 58, 63, 33, 55], True), ([63, 58, 68, 33, 55], False)],
+)
+def test_one_process_that_waits_does_not_hide_that_all_are_slower(
+    steps: list[int], *, doubtful: bool
+) -> None:
+    """It makes the interval of the mean wide."""
+    found = shown(in_short_calls(steps, "a"), "mine")
+    assert found.doubt.endswith("leave out work in long calls") == doubtful, found.doubt
+
+
 def test_a_doubtful_pace_is_not_forgotten_when_the_cell_is_measured_again() -> None:
     slow, chance = [55, 57, 56, 54, 58], [62, 76, 64, 54, 70]
     assert "as fast as short calls" in shown(in_short_calls(slow, "a"), "mine").doubt

@@ -201,8 +201,8 @@ def _card(found: Conclusion) -> Part:
     if share and results.top and results.value(best) < 1.02 * results.top:
         says.append(f"{share} of the hardware limit")
     says += _scaling(found)
-    if found.alone:
-        says.append("no other row is comparable")
+    if found.higher or found.alone:
+        says.append(found.higher or "no other row is comparable")
     elif not found.ties and not found.provisional and found.rows > 1:
         says.append("no other backend ties")
     return {
