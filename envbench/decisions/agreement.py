@@ -5,6 +5,7 @@ An ``Agreement`` has the distances; the ``Standard`` of the family says how larg
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -136,9 +137,10 @@ def _episodes(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
     ends = f"{found.ends} and {found.reference_ends} episodes"
     if found.reused:
         return False, OVERWRITES
-    if min(found.ends, found.reference_ends) < standard.episodes:
+    if (fewest := min(found.ends, found.reference_ends)) < standard.episodes:
         missing = f"compared for {ends} only (required: {standard.episodes})"
-        return None, f"{missing}: verify it with more environments (--numenv)"
+        more = f"{math.ceil(standard.episodes / fewest)} times as many" if fewest else "more"
+        return None, f"{missing}: verify it with {more} environments (--numenv)"
     chances = ", ".join(f"{name} p = {chance:.2g}" for name, chance in found.p_values.items())
     if all(chance >= LEAST_P for chance in found.p_values.values()):
         return True, f"no difference found in {ends} ({chances}); no single step is compared"

@@ -73,7 +73,7 @@ def _nearly_all_below(ratios: Sequence[float], limit: float) -> bool:
     """Whether their median is below the limit, with 95 % confidence (sign test: of five, all are).
     One process that waits would make the interval of the mean wide, but changes nothing here."""
     above = sum(each >= limit for each in ratios)
-    chance = sum(math.comb(len(ratios), few) for few in range(above + 1)) / 2 ** len(ratios)
+    chance = sum(math.comb(len(ratios), few) for few in range(above + 1)) / (1 << len(ratios))
     return chance < 0.05
 
 

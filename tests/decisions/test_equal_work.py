@@ -461,7 +461,7 @@ def test_too_few_episodes_decide_nothing_and_the_user_learns_how_to_get_more() -
     assert (verdict.badge, verdict.unequal) == ("–", False)
     assert verdict.lock_step == (
         "compared for 42 and 64 episodes only (required: 300): "
-        "verify it with more environments (--numenv)"
+        "verify it with 8 times as many environments (--numenv)"
     )
 
 
