@@ -98,3 +98,19 @@ def test_every_committed_by_product_is_named_by_a_record() -> None:
     for folder in (ROOT / "results").glob("*/by-products"):
         records = "".join(path.read_text() for path in folder.parent.glob("*.jsonl"))
         assert [each.name for each in folder.iterdir() if each.stem not in records] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "explained"),
+    [
+        (" in 97 of 100 steps", '"In 97 of 100 steps": another build'),
+        (" of half of the environments", '"Of half of the environments": without resets'),
+        ("(length p = ", "Where no single step is compared, whole episodes are."),
+    ],
+)
+def test_words_of_equal_work_are_explained_below_the_first_table_that_has_them(
+    words: str, explained: str
+) -> None:
+    tables = (ROOT / "results" / "README.md").read_text().split("| Equal work - ")
+    place = next(i for i, each in enumerate(tables) if words in each)
+    assert [i for i, each in enumerate(tables) if explained in each] == [place]

@@ -27,8 +27,8 @@ _EQUAL_WORK_NOTE = (
     "✗: refused; –: not shown to do equal work (docs/verify.md). Record: file and line."
 )
 _WHERE_SAID = {  # words in a table -> what its note says about them
-    " of 100 steps": "In 97 of 100 steps: another build of an engine differs in a few.",
-    " of half of the environments": "Of half of the environments: without resets, the others can "
+    " of 100 steps": '"In 97 of 100 steps": another build of an engine differs in a few.',
+    " of half of the environments": '"Of half of the environments": without resets, the others can '
     "stay in contacts that the builds resolve differently.",
     " p = ": "Where no single step is compared, whole episodes are. p: how likely so large a "
     "difference is if both are distributed alike. Under 0.0001, they count as different. With 300 "
@@ -43,10 +43,13 @@ def explained(texts: Iterable[str]) -> list[str]:
 
 
 def equal_work_tables(every: Iterable[MachineResults]) -> Iterator[Table]:
-    """A table for each group of results with a verified row. The first one's note explains all."""
-    shown = [each for each in every if each.verified]
-    said = explained(e.verdict.lock_step for each in shown for e in each.verified.values())
-    for place, results in enumerate(shown):
+    """A table for each group of results with a verified row. A note explains what no table before
+    it had."""
+    notes: list[str] = []
+    for results in (each for each in every if each.verified):
+        said = explained(each.verdict.lock_step for each in results.verified.values())
+        new = [each for each in (_EQUAL_WORK_NOTE, *said) if each not in notes]
+        notes += new
         rows = []
         for label in sorted(results.verified, key=results.place):
             found, verdict = results.verified[label], results.verified[label].verdict
@@ -60,7 +63,7 @@ def equal_work_tables(every: Iterable[MachineResults]) -> Iterator[Table]:
             heading=markdown(f"Equal work - {results.heading}"),
             columns=["Badge", "Audit", "Lock-step", "Other settings", "Record"],
             rows=rows,
-            note="" if place else " ".join([_EQUAL_WORK_NOTE, *said]),
+            note=" ".join(new),
         )
 
 

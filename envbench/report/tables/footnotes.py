@@ -20,7 +20,7 @@ UNRANKED = "It is not ranked."  # how the footnote of a doubtful figure ends
 
 FLAGS = {
     "quick": "Measured quickly (`--quick`, or under 2 s in all): never ranked.",
-    "few-runs": "Fewer than five processes: its ± only compares cells of one session.",
+    "few-runs": "Fewer than five processes: any ± only compares cells of one session.",
     "one-go": "The only cell of its session: the interval covers minutes, not changes over hours.",
     "no-alternation": "It alternated with no other cell and no reference kernel: it keeps a GPU "
     "busy, or is alone in its block with `--total-step`. Its ratios to other cells contain the "

@@ -254,7 +254,7 @@ def _spots(results: MachineResults) -> list[str]:
         if label not in checked and standard and row[0].cell.backend != standard.reference
     ]
     rest = f" Not checked: {listed([markdown(each) for each in others])}." if others else ""
-    return [f"{spot_checks(spots)}{rest}"]
+    return [f"{markdown(spot_checks(spots), 600)}{rest}"]
 
 
 def _standard(results: MachineResults) -> families.Standard | None:
@@ -265,9 +265,10 @@ def _standard(results: MachineResults) -> families.Standard | None:
 
 def spot_checks(spots: Sequence[Measured]) -> str:
     """How many of these cells made the reference's steps. The reference itself is not checked."""
-    agree = sum(each.spot_agrees is True for each in spots)
-    cells = counted(len(spots), "cell")
-    return f"Spot checks while measuring, besides the reference: {agree} of {cells} agreed."
+    others = [f"{each.label} at {each.numenv}" for each in spots if each.spot_agrees is not True]
+    agree, cells = len(spots) - len(others), counted(len(spots), "cell")
+    named = f", not {listed(others)}" if others else ""
+    return f"Spot checks while measuring, besides the reference: {agree} of {cells} agreed{named}."
 
 
 def _machines(measured: Sequence[Measured]) -> str:

@@ -107,6 +107,7 @@ def test_a_row_whose_figure_a_spot_check_refuses_has_its_badge() -> None:
     text = table_of(records)
     assert "✗ refused" in text
     assert "a figure was refused: its steps in a spot check" in text
+    assert "0 of 1 cell agreed, not Subprocess at 1." in text
 
 
 def test_a_figure_of_a_refused_row_is_removed_although_its_record_is_gone() -> None:
