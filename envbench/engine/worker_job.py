@@ -53,10 +53,12 @@ def shared_fields(value: Struct, kind: type[Struct]) -> dict[str, Any]:
 
 
 def launch(trial: Trial, arm: Arm) -> Launch:
+    """The process of a trial. Only ``verify`` keeps compiled programs: ``run`` times compiling."""
+    kept = runtimes.kept_programs(arm.python) if trial.mode == "verify" else {}
     return Launch(
         job=make_job(trial, arm.target, trial.cell.key),
         python=arm.python,
-        environment={**os.environ, **runtimes.environment(arm.backend)},
+        environment={**kept, **os.environ, **runtimes.environment(arm.backend)},
         worker=arm.worker,
     )
 

@@ -29,6 +29,7 @@ import msgspec
 from envbench import backends
 from envbench.backends import Backend
 from envbench.errors import Unavailable, UsageError
+from envbench.machine.host import host_id
 from envbench.model import digest
 from envbench.runtimes.installer import distribution, install, packages_for, python_in
 
@@ -254,3 +255,18 @@ def environment(backend: Backend) -> dict[str, str]:
     """
     pinned = dict.fromkeys(_POOLS, "1") if backend.pin_threads else {}
     return {**pinned, **backend.environment}
+
+
+def kept_programs(python: str) -> dict[str, str]:
+    """Return the variables by which JAX keeps what it compiles, in the runtime of this interpreter.
+
+    Compiled code may not run on another computer's CPU, so each has a folder of its own. Empty if
+    envbench did not build the runtime.
+    """
+    runtime = Path(python).parent.parent
+    if runtime.parent != cache_folder():
+        return {}
+    return {
+        "JAX_COMPILATION_CACHE_DIR": str(runtime / "compiled" / host_id()),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "1",
+    }

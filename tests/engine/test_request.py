@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -14,10 +14,11 @@ from msgspec.structs import replace
 
 from envbench import backends, families
 from envbench.backends import Backend, Setting
+from envbench.engine.availability import Arm
 from envbench.engine.experiment import seed_of_round
 from envbench.engine.request import CellRequest, choose
 from envbench.engine.target import make_cell, target_of
-from envbench.engine.worker_job import make_job
+from envbench.engine.worker_job import launch, make_job
 from envbench.errors import UnknownName, UsageError
 from envbench.machine import Profile, Table
 from envbench.machine.profile_file import read_profile
@@ -490,3 +491,25 @@ def test_different_seeds_or_rounds_never_have_the_same_round_seed(
 ) -> None:
     assert (seed_of_round(*a) == seed_of_round(*b)) == (a == b)
     assert 0 <= seed_of_round(*a) < 2**31  # libraries store a seed in 31 bits
+
+
+def kept_by(mode: Literal["measure", "verify"], python: Path) -> str | None:
+    target = target_of(make_cell("here", "mujoco", "Ant-v3", backends.get("mjx"), 4, {}))
+    arm = Arm(target=target, python=str(python))
+    started = launch(Trial(cell=target.cell, mode=mode, verify=Verify()), arm)
+    return started.environment.get("JAX_COMPILATION_CACHE_DIR")
+
+
+def test_verify_keeps_compiled_programs_in_the_runtime_and_run_compiles_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    monkeypatch.setenv("ENVBENCH_CACHE", str(tmp_path))
+    runtime = tmp_path / "runtimes" / "mjx-1"
+    kept = kept_by("verify", runtime / "bin" / "python")
+    assert kept is not None
+    assert Path(kept).parent == runtime / "compiled"
+    assert kept_by("measure", runtime / "bin" / "python") is None
+    assert kept_by("verify", tmp_path / "own" / "bin" / "python") is None
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "mine")
+    assert kept_by("verify", runtime / "bin" / "python") == "mine"
