@@ -19,7 +19,7 @@ from envbench.cli.terminal import (
     table,
     tell,
     tell_error,
-    tell_failure,
+    tell_failures,
 )
 from envbench.decisions.session import Session
 from envbench.engine.campaign import Campaign
@@ -106,7 +106,7 @@ def show(
         for line in unverified(found):
             tell(line)
         _tell_stand_ins(outcome)
-        _tell_failures(summaries)
+        tell_failures((each.cell, each.failure) for each in summaries)
         _tell_next_command(outcome, summaries)
     failed = any(each.failure for each in summaries)
     if profile is not None and outcome.stopped is None:
@@ -238,20 +238,6 @@ def _tell_doubts(doubts: Mapping[str, str]) -> None:
     for doubt, (key, *more) in keys.items():
         others = f" (and {counted(len(more), 'more cell')})" if more else ""
         tell(f"{key}{others} is not ranked: {doubt}.")
-
-
-def _tell_failures(summaries: Sequence[Summary]) -> None:
-    """Show the failed cells. A reason that several cells of a backend share, once."""
-    keys = defaultdict(list)
-    for each in summaries:
-        if failure := each.failure:
-            cause = (each.cell.env, each.cell.backend, failure.reason, failure.message)
-            keys[cause].append((each.cell.key, failure))
-    for (key, failure), *more in keys.values():
-        others = f" (and {counted(len(more), 'more cell')})" if more else ""
-        where = f" in {failure.phase}" if failure.phase not in ("", failure.reason) else ""
-        after = f" after {failure.step:,} steps" if failure.step else ""
-        tell_failure(f"\n{key}{others}: {failure.reason}{where}{after}\n", failure)
 
 
 def _tell_next_command(outcome: Campaign[Figures], summaries: Sequence[Summary]) -> None:

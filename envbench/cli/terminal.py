@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -14,7 +15,7 @@ import msgspec
 
 from envbench.errors import EnvbenchError
 from envbench.model import Cell, Failure
-from envbench.text import printable
+from envbench.text import counted, printable
 
 LONGEST_WORD = 24  # characters that are not broken into lines
 
@@ -49,6 +50,20 @@ def tell_failure(title: str, failure: Failure) -> None:
         tell(f"  | {line}")
     if failure.hint:
         tell(f"  {failure.hint}")
+
+
+def tell_failures(failures: Iterable[tuple[Cell, Failure | None]]) -> None:
+    """Show the cells that failed. A reason that several cells of a backend share, once."""
+    keys = defaultdict(list)
+    for cell, failure in failures:
+        if failure is not None:
+            cause = (cell.env, cell.backend, failure.reason, failure.message)
+            keys[cause].append((cell.key, failure))
+    for (key, failure), *more in keys.values():
+        others = f" (and {counted(len(more), 'more cell')})" if more else ""
+        where = f" in {failure.phase}" if failure.phase not in ("", failure.reason) else ""
+        after = f" after {failure.step:,} steps" if failure.step else ""
+        tell_failure(f"\n{key}{others}: {failure.reason}{where}{after}\n", failure)
 
 
 def print_json(document: object, *, indent: int = 2) -> None:

@@ -15,7 +15,7 @@ import click
 from envbench.backends import row_label
 from envbench.cli.conduct import conduct
 from envbench.cli.options import AS_JSON, measured_cells, measuring_options, option
-from envbench.cli.terminal import print_json, program, table, tell
+from envbench.cli.terminal import print_json, program, table, tell, tell_failures
 from envbench.cli.value_types import Whole
 from envbench.decisions.equal_work import judge
 from envbench.engine.campaign import Campaign
@@ -79,6 +79,7 @@ def _show(outcome: Campaign[list[Verification]], *, as_json: bool) -> int:
         print_json({"schema": 1, "verifications": rows}, indent=-1)
     else:
         click.echo(_tables(found))
+        tell_failures((each.cell, each.failure) for each in found)
     verdicts = [judge(each) for each in found]
     wrong = any(verdict.refused or verdict.unequal for verdict in verdicts)
     return CELL_FAILED if wrong or any(each.failure for each in found) else 0

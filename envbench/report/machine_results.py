@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from msgspec.structs import replace
+
 from envbench import backends, families
 from envbench.decisions.session import Session
 from envbench.machine import Profile, Table
@@ -44,9 +46,14 @@ class MachineResults:
 
     @cached_property
     def planned(self) -> Table:
-        """The profile's rows and numenvs, perhaps none."""
+        """The profile's rows and numenvs, perhaps none. A family that the profile does not list has
+        the numenvs that were measured."""
         table = self.profile.table(self.env, self.section) if self.profile else None
-        return table or Table(numenv=[], rows=[])
+        if self.profile is None or table is None:
+            return Table(numenv=[], rows=[])
+        listed = (self.section or self.env) in self.profile.tables
+        sizes = [] if listed else sorted({found.numenv for found in self.measured})
+        return replace(table, numenv=sizes or table.numenv)
 
     @cached_property
     def labels(self) -> list[str]:

@@ -6,8 +6,10 @@ import os
 import sys
 
 import pytest
+from helpers.record_factories import make_cell
 
 from envbench.cli import terminal
+from envbench.engine.local_executor import CHANGED
 from envbench.errors import EnvbenchError
 
 HEADS = ["cell", "steps/s", "why"]
@@ -59,3 +61,14 @@ def test_an_error_without_a_hint_is_one_line(
 ) -> None:
     terminal.tell_error("x: ", EnvbenchError("broken", hint=hint))
     assert capsys.readouterr().err == shown
+
+
+def test_a_failure_that_cells_share_is_shown_once_with_what_to_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cells = [make_cell(numenv=1), make_cell(numenv=4), make_cell("subprocess")]
+    terminal.tell_failures(zip(cells, [CHANGED, CHANGED, None], strict=True))
+    title, message, hint = capsys.readouterr().err.strip().splitlines()
+    assert title.endswith("for-loop/1 (and 1 more cell): setup")
+    assert message == CHANGED.message
+    assert hint.strip() == CHANGED.hint
