@@ -23,6 +23,7 @@ import psutil
 import pytest
 from helpers import run_faulty_worker
 from helpers.run_faulty_worker import Limits, marked, run
+from helpers.waking import share_of_waking
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -709,22 +710,11 @@ def test_the_controller_and_the_guardian_sleep_while_windows_are_open(chatty: bo
         print(f"controller {controller:.3%} of a core, guardian {guardian:.3%}")
         if controller < 0.005 and guardian < 0.001:
             return
-        waking = _share_of_waking()  # takes milliseconds on some virtual machines
+        waking = share_of_waking()  # takes milliseconds on some virtual machines
         print(f"to wake as often, and to do nothing else: {waking:.3%}")
         if controller < 2 * waking and guardian < 0.001:
             return
     pytest.fail("more than 0.5 % (or twice what waking costs) and 0.1 % of a core, three times")
-
-
-def _share_of_waking() -> float:
-    """The share of a core that this process uses if it only reads a line in each window."""
-    code = "import time\nfor _ in range(16): time.sleep(0.25); print('a window', flush=True)"
-    samples: list[tuple[float, float, float]] = []
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as writer:
-        for _ in writer.stdout or ():
-            samples.append((time.monotonic(), time.process_time(), _cpu_s(writer.pid)))
-    (start, mine, _), *_, (end, mine_then, _) = samples[1:]
-    return (mine_then - mine) / (end - start)
 
 
 def _shares(chatty: bool) -> tuple[float, float]:
