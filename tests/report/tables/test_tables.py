@@ -190,6 +190,14 @@ def test_a_machine_without_a_profile_gets_its_columns_from_the_data():
     assert table == {"Atari - unheard-of": ["3"], "For-loop": ["160.00 ±0 %"]}
 
 
+def test_a_family_that_the_profile_does_not_list_has_the_columns_that_were_measured():
+    cell = {"env": "box2d", "task": "LunarLander-v3"}
+    records = measured_plan({("for-loop", 4): 10}, cell=cell)
+    table = grid(rendered(records, heading="Box2D - Laptop"))
+    assert table["Box2D - Laptop"] == ["4"]
+    assert "EnvPool (sync)" in table
+
+
 def test_two_machines_with_the_same_title_have_separate_tables():
     records = [
         *measured_plan({("for-loop", 1): 10}),
